@@ -1,0 +1,1 @@
+"""Windows, splits and patches: geography turned into tensors."""

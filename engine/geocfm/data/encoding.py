@@ -1,0 +1,49 @@
+"""Layer values to network channels: standardised, one-hot, masked; no-data is a mask, not zero."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from geocfm.model.checkpoint import LayerCard
+from geocfm.model.settings import WindowSettings
+
+
+class Encoder:
+    """Turns values (L, h, w) with NaN for no-data into channels (C, h, w) and a footprint."""
+
+    def __init__(self, layers: Sequence[LayerCard], settings: WindowSettings) -> None:
+        self.layers = tuple(layers)
+        self.settings = settings
+
+    def encode(self, values: NDArray[np.float32]) -> tuple[NDArray[np.float32], NDArray[np.bool_]]:
+        """Channels (C, h, w), and the footprint (h, w): cells where some layer has data."""
+        valid = data_mask(values, self.settings.zero_is_nodata)
+        channels: list[NDArray[np.float32]] = []
+        for layer, plane, mask in zip(self.layers, values, valid, strict=True):
+            if layer.categorical:
+                channels += [
+                    ((plane == value) & mask).astype(np.float32) for value in layer.classes
+                ]
+            else:
+                channels.append(self._standardise(layer, plane, mask))
+        if self.settings.validity_channels:
+            channels += list(valid.astype(np.float32))
+        return np.stack(channels), valid.any(axis=0)
+
+    def _standardise(
+        self, layer: LayerCard, plane: NDArray[np.float32], mask: NDArray[np.bool_]
+    ) -> NDArray[np.float32]:
+        mean, std = layer.mean, layer.std
+        if self.settings.standardise == "window" and mask.any():
+            mean, std = float(plane[mask].mean()), float(plane[mask].std())
+        scaled = (plane - np.float32(mean)) / np.float32(std or 1.0)
+        return np.where(mask, scaled, np.float32(0))
+
+
+def data_mask(values: NDArray[np.float32], zero_is_nodata: bool) -> NDArray[np.bool_]:
+    """Where values are data: finite, and not zero where zero means none."""
+    mask: NDArray[np.bool_] = np.isfinite(values)
+    return mask & (values != 0) if zero_is_nodata else mask

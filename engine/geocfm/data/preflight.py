@@ -1,0 +1,158 @@
+"""The pre-flight report: what there is, what will be done, and what makes training impossible."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from geocfm.data.patches import occupied
+from geocfm.data.region import Region
+from geocfm.data.split import ROLES
+
+FEWEST_OCCURRENCES = 3  # one for each of training, validation and test
+LITTLE_COVERAGE = 0.5
+FEW_TO_LEARN_FROM = 20
+
+
+@dataclass(frozen=True)
+class LayerReport:
+    """One layer on the grid."""
+
+    name: str
+    alignment: str
+    coverage: float
+    infinite_cells: int
+    constant: bool
+    classes: int
+
+
+@dataclass(frozen=True)
+class Preflight:
+    """Facts as data, and the same in sentences."""
+
+    grid: str
+    layers: list[LayerReport]
+    occurrences: dict[str, int]
+    by_role: dict[str, int]
+    window: dict[str, int]
+    windows: dict[str, int]
+    sentences: list[str]
+    warnings: list[str]
+    problems: list[str]
+
+    def to_dict(self) -> dict[str, Any]:
+        """For ``--json``."""
+        return {**asdict(self), "can_train": not self.problems}
+
+
+def inspect_region(region: Region) -> Preflight:
+    """Look at a prepared region and say what a geologist should know before training."""
+    layers = _layers(region)
+    counts = _occurrence_counts(region)
+    by_role = region.points_by_role()
+    with_points = {role: len(occupied(region, region.windows[role])) for role in ROLES}
+    sentences = [f"The grid has {region.grid.describe()}."]
+    sentences += [
+        f"{layer.alignment}; {100 * layer.coverage:.0f} % of the cells have data."
+        for layer in layers
+    ]
+    sentences.append(_occurrence_sentence(counts))
+    sentences.append(region.plan.sentence)
+    sentences.append(
+        "Windows with occurrences (occurrences on those tiles): "
+        + ", ".join(f"{role} {with_points[role]} ({by_role[role]})" for role in ROLES)
+        + "."
+    )
+    return Preflight(
+        grid=region.grid.describe(),
+        layers=layers,
+        occurrences=counts,
+        by_role=by_role,
+        window={"size": region.plan.size, "stride": region.plan.stride, "tile": region.plan.tile},
+        windows=with_points,
+        sentences=sentences,
+        warnings=_warnings(layers, counts, with_points),
+        problems=_problems(layers, counts, with_points),
+    )
+
+
+def _layers(region: Region) -> list[LayerReport]:
+    coverage = region.scan.coverage(region.grid)
+    return [
+        LayerReport(
+            name=card.name,
+            alignment=alignment.sentence,
+            coverage=float(coverage[number]),
+            infinite_cells=int(region.scan.infinite[number]),
+            constant=not card.categorical and card.std == 0 and coverage[number] > 0,
+            classes=len(region.scan.classes[number]),
+        )
+        for number, (card, alignment) in enumerate(
+            zip(region.layer_cards, region.stack.alignments, strict=True)
+        )
+    ]
+
+
+def _occurrence_counts(region: Region) -> dict[str, int]:
+    counts = asdict(region.occurrences.counts)
+    on_nodata = len(region.occurrences.points) - len(region.points)
+    return {**counts, "on_no_data": on_nodata, "used": len(region.points)}
+
+
+def _occurrence_sentence(counts: dict[str, int]) -> str:
+    dropped = {
+        "without_geometry": "without a location",
+        "filtered_out": "left out by the filter",
+        "outside": "outside the grid",
+        "duplicates": "in a cell that already had one",
+        "on_no_data": "where no layer has data",
+    }
+    said = [f"{counts[key]} {words}" for key, words in dropped.items() if counts[key]]
+    away = f" ({', '.join(said)})" if said else ""
+    return f"Of {counts['read']} occurrences {counts['used']} are used{away}."
+
+
+def _warnings(
+    layers: list[LayerReport], counts: dict[str, int], windows: dict[str, int]
+) -> list[str]:
+    found = []
+    for layer in layers:
+        if layer.constant:
+            found.append(f"Layer {layer.name} has the same value everywhere and teaches nothing.")
+        if layer.infinite_cells:
+            found.append(
+                f"Layer {layer.name} has {layer.infinite_cells} infinite values; they count as no-data."
+            )
+        if 0 < layer.coverage < LITTLE_COVERAGE:
+            found.append(
+                f"Layer {layer.name} covers only {100 * layer.coverage:.0f} % of the grid."
+            )
+    if FEWEST_OCCURRENCES <= counts["used"] < FEW_TO_LEARN_FROM:
+        found.append(f"{counts['used']} occurrences are few; expect a map with little detail.")
+    for role, use in (
+        ("validation", "the last model is kept"),
+        ("test", "evaluation will be empty"),
+    ):
+        if counts["used"] >= FEWEST_OCCURRENCES and not windows[role]:
+            found.append(f"No {role} window holds an occurrence, so {use}.")
+    return found
+
+
+def _problems(
+    layers: list[LayerReport], counts: dict[str, int], windows: dict[str, int]
+) -> list[str]:
+    found = [
+        f"Layer {layer.name} has no data on the grid: leave it out, or choose another grid (--like)."
+        for layer in layers
+        if not layer.coverage
+    ]
+    if counts["used"] < FEWEST_OCCURRENCES:
+        found.append(
+            f"{_occurrence_sentence(counts)} At least {FEWEST_OCCURRENCES} are needed: "
+            "check the filter, the CRS of the occurrences and the extent of the rasters."
+        )
+    elif not windows["train"]:
+        found.append(
+            "No training window holds an occurrence: use smaller windows (--window) or tiles (--tile)."
+        )
+    return found

@@ -1,0 +1,102 @@
+"""A region ready to learn from: aligned layers, occurrences, tiles and windows with their roles."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from geocfm.data.encoding import Encoder
+from geocfm.data.scan import Progress, Scan, scan_layers
+from geocfm.data.split import ROLES, Split, split_tiles
+from geocfm.data.windows import WindowPlan, lattice_windows, plan_windows
+from geocfm.geo.grid import Grid, Window
+from geocfm.geo.occurrences import Occurrences
+from geocfm.geo.rasters import Layer, Stack
+from geocfm.model.checkpoint import LayerCard
+from geocfm.model.settings import WindowSettings
+
+
+@dataclass(frozen=True)
+class Region:
+    """All that training needs, and all that the pre-flight report tells."""
+
+    grid: Grid
+    layers: list[Layer]
+    stack: Stack
+    occurrences: Occurrences
+    points: NDArray[np.float64]  # occurrences on data, (N, 2) as (column, row)
+    settings: WindowSettings
+    plan: WindowPlan
+    split: Split
+    scan: Scan
+    layer_cards: tuple[LayerCard, ...]
+    windows: dict[str, list[Window]]  # by role, footprint and buffer rule applied
+
+    @property
+    def encoder(self) -> Encoder:
+        """How this region's values become channels."""
+        return Encoder(self.layer_cards, self.settings)
+
+    def read(self, window: Window) -> NDArray[np.float32]:
+        """Layer values (L, h, w), from memory if the scan could keep them."""
+        if self.scan.cache is None:
+            return self.stack.read(window)
+        whole = self.grid.window()
+        inside = window.intersection(whole)
+        if inside == window:
+            return self.scan.cache[(slice(None), *window.slices_in(whole))]
+        values = np.full((len(self.layers), window.height, window.width), np.nan, np.float32)
+        if inside is not None:
+            source = self.scan.cache[(slice(None), *inside.slices_in(whole))]
+            values[(slice(None), *inside.slices_in(window))] = source
+        return values
+
+    def points_in(self, window: Window) -> NDArray[np.float64]:
+        """Occurrences in the window as (x, y) in [0, 1]^2."""
+        local = self.points - (window.col, window.row)
+        inside = ((local >= 0) & (local < (window.width, window.height))).all(axis=1)
+        return local[inside] / (window.width, window.height)
+
+    def points_by_role(self) -> dict[str, int]:
+        """How many occurrences lie on tiles of each role."""
+        roles = self.split.role_of_points(self.points)
+        return {name: int((roles == number).sum()) for number, name in enumerate(ROLES)}
+
+
+def prepare_region(
+    layers: Sequence[Layer],
+    stack: Stack,
+    occurrences: Occurrences,
+    settings: WindowSettings,
+    progress: Progress,
+) -> Region:
+    """Plan the windows, split the tiles, read every layer once."""
+    grid = stack.grid
+    plan = plan_windows(grid, len(occurrences.points), settings)
+    split = split_tiles(grid, plan.tile, occurrences.points, settings)
+    scan = scan_layers(
+        stack, split, plan.stride, occurrences.points, settings.zero_is_nodata, progress
+    )
+    windows = lattice_windows(grid, plan.size, plan.stride)
+    enough = scan.footprint_share(windows) >= settings.footprint
+    roles = split.role_of_windows(windows)
+    by_role = {
+        name: [w for w, ok, role in zip(windows, enough, roles, strict=True) if ok and role == n]
+        for n, name in enumerate(ROLES)
+    }
+    return Region(
+        grid=grid,
+        layers=list(layers),
+        stack=stack,
+        occurrences=occurrences,
+        points=occurrences.points[scan.on_data],
+        settings=settings,
+        plan=plan,
+        split=split,
+        scan=scan,
+        layer_cards=scan.layer_cards(list(layers), split),
+        windows=by_role,
+    )

@@ -1,0 +1,163 @@
+"""One streaming pass over the layers: statistics by tile, footprint counts, classes, points.
+
+Memory does not grow with the raster: a piece of one tile is held at a time. Statistics are kept
+by tile, so that only training tiles need enter the standardisation.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from geocfm.data.encoding import data_mask
+from geocfm.data.split import TRAIN, Split
+from geocfm.data.windows import blocks, box_sums
+from geocfm.geo.grid import Grid, Window
+from geocfm.geo.rasters import Layer, Stack
+from geocfm.model.checkpoint import LayerCard
+
+MOST_CLASSES = 32
+CACHE_BYTES = 512 * 2**20  # stacks up to this size are kept in memory after the pass
+
+Progress = Callable[[int, int], None]
+
+
+@dataclass
+class Scan:
+    """What the pass found. Tiles and layers index the statistics' rows and columns."""
+
+    counts: NDArray[np.int64]
+    means: NDArray[np.float64]
+    squares: NDArray[np.float64]  # sums of squared deviations from the tile's mean
+    infinite: NDArray[np.int64]
+    footprint_cells: NDArray[np.int64]  # cells with data, per stride x stride lattice cell
+    stride: int
+    on_data: NDArray[np.bool_]  # per occurrence
+    classes: list[Counter[int]]
+    cache: NDArray[np.float32] | None = field(repr=False)
+
+    def coverage(self, grid: Grid) -> NDArray[np.float64]:
+        """Share of the grid's cells where each layer has data."""
+        return self.counts.sum(axis=0) / (grid.height * grid.width)
+
+    def footprint_share(self, windows: list[Window]) -> NDArray[np.float64]:
+        """Share of each lattice window's cells with data in some layer."""
+        box = np.array([(w.row, w.col, w.row_stop, w.col_stop) for w in windows], dtype=np.int64)
+        box = box // self.stride
+        rows, cols = self.footprint_cells.shape
+        sums = box_sums(
+            self.footprint_cells,
+            box[:, 0],
+            box[:, 1],
+            np.minimum(box[:, 2], rows),
+            np.minimum(box[:, 3], cols),
+        )
+        return sums / np.array([w.height * w.width for w in windows])
+
+    def layer_cards(self, layers: list[Layer], split: Split) -> tuple[LayerCard, ...]:
+        """Statistics of the training tiles (of all tiles for a layer with no data in those)."""
+        training = split.roles.ravel() == TRAIN
+        cards = []
+        for index, layer in enumerate(layers):
+            use = training if self.counts[training, index].any() else np.ones_like(training)
+            mean, std = merge_statistics(
+                self.counts[use, index], self.means[use, index], self.squares[use, index]
+            )
+            common = [value for value, _ in self.classes[index].most_common(MOST_CLASSES)]
+            cards.append(
+                LayerCard(
+                    name=layer.name,
+                    units=layer.units,
+                    categorical=layer.categorical,
+                    mean=mean,
+                    std=std,
+                    classes=tuple(sorted(common)) if layer.categorical else (),
+                )
+            )
+        return tuple(cards)
+
+
+def merge_statistics(
+    counts: NDArray[np.int64], means: NDArray[np.float64], squares: NDArray[np.float64]
+) -> tuple[float, float]:
+    """Mean and standard deviation of the union of parts (Chan et al. 1979)."""
+    total = counts.sum()
+    if not total:
+        return 0.0, 0.0
+    mean = float((counts * means).sum() / total)
+    deviation = squares.sum() + (counts * (means - mean) ** 2).sum()
+    return mean, float(np.sqrt(deviation / total))
+
+
+def scan_layers(
+    stack: Stack,
+    split: Split,
+    stride: int,
+    points: NDArray[np.float64],
+    zero_is_nodata: bool,
+    progress: Progress,
+) -> Scan:
+    """Read every cell once, tile by tile. points: (N, 2) as (column, row)."""
+    grid = stack.grid
+    tiles = split.tiles()
+    layers = len(stack.layers)
+    shape = (len(tiles), layers)
+    keep = layers * grid.height * grid.width * 4 <= CACHE_BYTES
+    scan = Scan(
+        counts=np.zeros(shape, dtype=np.int64),
+        means=np.zeros(shape),
+        squares=np.zeros(shape),
+        infinite=np.zeros(layers, dtype=np.int64),
+        footprint_cells=np.zeros((-(-grid.height // stride), -(-grid.width // stride)), np.int64),
+        stride=stride,
+        on_data=np.zeros(len(points), dtype=np.bool_),
+        classes=[Counter() for _ in range(layers)],
+        cache=np.empty((layers, grid.height, grid.width), np.float32) if keep else None,
+    )
+    cells = np.floor(points).astype(np.int64)
+    done, total = 0, grid.height * grid.width
+    for number, (tile, _) in enumerate(tiles):
+        for block in blocks(tile, stride):
+            values = stack.read(block)
+            if scan.cache is not None:
+                scan.cache[(slice(None), *block.slices_in(grid.window()))] = values
+            valid = data_mask(values, zero_is_nodata)
+            scan.infinite += np.isinf(values).sum(axis=(1, 2))
+            for index, layer in enumerate(stack.layers):
+                _add_block(scan, number, index, values[index][valid[index]], layer.categorical)
+            _count_footprint(scan, block, valid.any(axis=0))
+            row, col = cells[:, 1] - block.row, cells[:, 0] - block.col
+            here = (row >= 0) & (row < block.height) & (col >= 0) & (col < block.width)
+            scan.on_data[here] = valid.any(axis=0)[row[here], col[here]]
+            done += block.height * block.width
+            progress(done, total)
+    return scan
+
+
+def _add_block(
+    scan: Scan, tile: int, layer: int, values: NDArray[np.float32], categorical: bool
+) -> None:
+    if not values.size:
+        return
+    exact = values.astype(np.float64)
+    mean, square = exact.mean(), ((exact - exact.mean()) ** 2).sum()
+    before, gap = scan.counts[tile, layer], mean - scan.means[tile, layer]
+    total = before + values.size
+    scan.means[tile, layer] += gap * values.size / total
+    scan.squares[tile, layer] += square + gap**2 * before * values.size / total
+    scan.counts[tile, layer] = total
+    if categorical:
+        found, often = np.unique(values.astype(np.int64), return_counts=True)
+        scan.classes[layer].update(dict(zip(found.tolist(), often.tolist(), strict=True)))
+
+
+def _count_footprint(scan: Scan, block: Window, footprint: NDArray[np.bool_]) -> None:
+    stride = scan.stride
+    rows = np.add.reduceat(footprint, np.arange(0, block.height, stride), axis=0, dtype=np.int64)
+    sums = np.add.reduceat(rows, np.arange(0, block.width, stride), axis=1)
+    row, col = block.row // stride, block.col // stride
+    scan.footprint_cells[row : row + sums.shape[0], col : col + sums.shape[1]] += sums

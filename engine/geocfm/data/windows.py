@@ -1,0 +1,101 @@
+"""Windows on a stride lattice: how large, where, and how much of each holds data."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from geocfm.errors import UserError
+from geocfm.geo.grid import Grid, Window
+from geocfm.model.settings import WindowSettings
+
+LATTICE = 16  # window sizes are multiples of this, so that strides divide them
+SMALLEST, LARGEST = 32, 128
+ENOUGH_CONTEXT = 64  # cells; a smaller window only where the region is small
+WINDOWS_ACROSS = 5  # of the region's shorter side, so that tiles can be held out
+POINTS_IN_WINDOW = 8  # on average, so that a window teaches something
+TILES_WANTED = 24
+BLOCK = 1024  # the largest piece read at once, cells
+
+
+@dataclass(frozen=True)
+class WindowPlan:
+    """Sizes in cells, and the sentence that says how they were chosen."""
+
+    size: int
+    stride: int
+    tile: int
+    sentence: str
+
+
+def plan_windows(grid: Grid, occurrences: int, settings: WindowSettings) -> WindowPlan:
+    """Window, stride and tile from the settings, or from the grid and the occurrences."""
+    size = settings.size or _choose_size(grid, occurrences)
+    stride = settings.stride or max(1, size // 8)
+    tile = settings.tile or _choose_tile(grid, size)
+    if size % stride or tile % stride:
+        raise UserError(
+            f"The stride of {stride} divides neither window ({size}) nor tile ({tile}) evenly.",
+            "Choose window and tile sizes that are multiples of the stride.",
+        )
+    chosen = "as set" if settings.size else "chosen from the grid and the occurrences"
+    cell = grid.cell_size[0]
+    sentence = (
+        f"Windows of {size} x {size} cells ({size * cell:g} {grid.unit} across), {chosen}, "
+        f"every {stride} cells; tiles of {tile} cells are held out as a whole."
+    )
+    return WindowPlan(size, stride, tile, sentence)
+
+
+def _choose_size(grid: Grid, occurrences: int) -> int:
+    fitting = min(grid.height, grid.width) / WINDOWS_ACROSS
+    cells_a_point = grid.height * grid.width / max(occurrences, 1)
+    telling = max((POINTS_IN_WINDOW * cells_a_point) ** 0.5, ENOUGH_CONTEXT)
+    size = round(min(fitting, telling, LARGEST) / LATTICE) * LATTICE
+    return int(max(size, SMALLEST))
+
+
+def _choose_tile(grid: Grid, size: int) -> int:
+    side = (grid.height * grid.width / TILES_WANTED) ** 0.5
+    step = max(1, size // 8)
+    return int(min(max(round(side / step) * step, size), 3 * size))
+
+
+def lattice_windows(grid: Grid, size: int, stride: int) -> list[Window]:
+    """Windows at multiples of the stride that lie within the grid (at least one)."""
+    rows = range(0, max(grid.height - size, 0) + 1, stride)
+    cols = range(0, max(grid.width - size, 0) + 1, stride)
+    return [Window(row, col, size, size) for row in rows for col in cols]
+
+
+def covering_starts(length: int, size: int, stride: int) -> list[int]:
+    """Starts of windows that cover 0..length; the last is flush with the end."""
+    if length <= size:
+        return [0]
+    starts = list(range(0, length - size, stride))
+    return [*starts, length - size]
+
+
+def blocks(window: Window, step: int, largest: int = BLOCK) -> Iterator[Window]:
+    """The window cut into pieces no larger than ``largest``, at multiples of ``step``."""
+    piece = max(step, largest // step * step)
+    for row in range(window.row, window.row_stop, piece):
+        for col in range(window.col, window.col_stop, piece):
+            height = min(piece, window.row_stop - row)
+            yield Window(row, col, height, min(piece, window.col_stop - col))
+
+
+def box_sums(
+    cells: NDArray[np.int64],
+    top: NDArray[np.int64],
+    left: NDArray[np.int64],
+    bottom: NDArray[np.int64],
+    right: NDArray[np.int64],
+) -> NDArray[np.int64]:
+    """Sums of ``cells[top:bottom, left:right]`` for many boxes, from one summed-area table."""
+    table = np.zeros((cells.shape[0] + 1, cells.shape[1] + 1), dtype=np.int64)
+    table[1:, 1:] = cells.cumsum(axis=0).cumsum(axis=1)
+    return table[bottom, right] - table[top, right] - table[bottom, left] + table[top, left]

@@ -1,0 +1,1 @@
+"""What the maps are worth: capture curves, plots, measurements."""

@@ -1,0 +1,167 @@
+"""Pictures a geologist reads: the capture curve, the map with its occurrences, draws."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import matplotlib
+
+matplotlib.use("Agg")
+
+import numpy as np
+import rasterio
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.patches import Rectangle
+from matplotlib.ticker import MaxNLocator, PercentFormatter
+from numpy.typing import NDArray
+from rasterio.enums import Resampling
+
+from geocfm.data.split import TEST, Split
+from geocfm.evaluation.capture import CaptureCurve
+from geocfm.geo.grid import Grid
+from geocfm.geo.writing import atomic_path
+
+DPI = 150
+WIDEST = 900  # pixels of a map picture; larger rasters are read coarser
+HELD_OUT, TRAINED = "#d1495b", "#30638e"
+
+
+def _save(figure: Figure, path: Path) -> None:
+    with atomic_path(path) as temporary:
+        figure.savefig(temporary, dpi=DPI, bbox_inches="tight")
+
+
+def plot_capture(path: Path, test: CaptureCurve, train: CaptureCurve) -> None:
+    """Prediction rate (held-out tiles) and success rate (training tiles) against chance."""
+    figure = Figure(figsize=(5.6, 4.6))
+    axes = figure.add_subplot()
+    for curve, name, colour in ((test, "held-out", HELD_OUT), (train, "training", TRAINED)):
+        if curve.count:
+            area, captured = curve.points()
+            label = f"{name} tiles ({curve.count} occurrences, area {curve.under_curve():.2f})"
+            axes.plot(area, captured, color=colour, lw=2, label=label)
+    axes.plot([0, 1], [0, 1], color="0.6", ls="--", lw=1, label="chance")
+    if test.count:
+        at_ten = test.captured(0.1)
+        axes.plot([0.1, 0.1], [0, at_ten], color=HELD_OUT, lw=0.8, ls=":")
+        axes.annotate(
+            f"{100 * at_ten:.0f} % in 10 % of the area",
+            (0.1, at_ten),
+            (0.16, at_ten - 0.08),
+            color=HELD_OUT,
+        )
+    for axis in (axes.xaxis, axes.yaxis):
+        axis.set_major_formatter(PercentFormatter(1.0))
+    axes.set(
+        xlabel="share of the area, most prospective first",
+        ylabel="share of occurrences inside",
+        xlim=(0, 1),
+        ylim=(0, 1.01),
+    )
+    axes.legend(loc="lower right", frameon=False)
+    axes.grid(alpha=0.2)
+    _save(figure, path)
+
+
+def plot_map(
+    path: Path,
+    raster: Path,
+    scale: float,
+    grid: Grid,
+    points: NDArray[np.float64],
+    split: Split,
+    title: str,
+) -> None:
+    """The map (values times ``scale``) with its occurrences; held-out tiles are outlined."""
+    roles = split.role_of_points(points)
+    coarser = max(1.0, max(grid.height, grid.width) / WIDEST)
+    shape = (max(1, int(grid.height / coarser)), max(1, int(grid.width / coarser)))
+    with rasterio.open(raster) as source:
+        values = source.read(1, out_shape=shape, resampling=Resampling.average) * scale
+    valid = values[np.isfinite(values)]
+    highest = max(float(np.percentile(valid, 99)), 1.0) if valid.size else 1.0
+    tall = grid.height / grid.width
+    figure = Figure(figsize=(6.6, min(max(6.6 * tall * 0.82, 3.0), 9.0)))
+    axes = figure.add_subplot()
+    image = axes.imshow(
+        values,
+        cmap="viridis",
+        vmin=0,
+        vmax=highest,
+        interpolation="nearest",
+        extent=(0, grid.width, grid.height, 0),
+    )
+    figure.colorbar(
+        image, ax=axes, label="relative density, 1 = regional mean", extend="max", shrink=0.8
+    )
+    for tile, role in split.tiles():
+        if role == TEST:
+            axes.add_patch(
+                Rectangle(
+                    (tile.col, tile.row),
+                    tile.width,
+                    tile.height,
+                    fill=False,
+                    ec=HELD_OUT,
+                    lw=0.9,
+                    ls="--",
+                )
+            )
+    for held_out, colour, marker, name in (
+        (False, "white", ".", "other occurrences"),
+        (True, HELD_OUT, "^", "held-out occurrences"),
+    ):
+        chosen = points[(roles == TEST) == held_out]
+        axes.scatter(
+            chosen[:, 0],
+            chosen[:, 1],
+            s=26 if held_out else 14,
+            c=colour,
+            marker=marker,
+            edgecolors="black",
+            linewidths=0.4,
+            label=f"{name} ({len(chosen)})",
+        )
+    _world_ticks(axes, grid)
+    axes.set(xlim=(0, grid.width), ylim=(grid.height, 0))
+    axes.set_title(title, fontsize=10)
+    axes.legend(loc="upper left", fontsize=7, framealpha=0.85)
+    _save(figure, path)
+
+
+def _world_ticks(axes: Axes, grid: Grid) -> None:
+    """Ticks in the CRS's coordinates; a rotated grid keeps its column and row numbers."""
+    if grid.is_rotated:
+        axes.set(xlabel="column", ylabel="row")
+        return
+    scale, unit = (1000.0, "km") if grid.unit == "m" else (1.0, grid.unit)
+    for axis, length, index in ((axes.xaxis, grid.width, 0), (axes.yaxis, grid.height, 1)):
+        ends = grid.to_world(np.array([[0.0, 0.0], [grid.width, grid.height]]))[:, index] / scale
+        ticks = MaxNLocator(5).tick_values(*sorted(ends))
+        inside = [t for t in ticks if min(ends) <= t <= max(ends)]
+        axis.set_ticks(
+            [(t - ends[0]) / (ends[1] - ends[0]) * length for t in inside],
+            [f"{t:g}" for t in inside],
+        )
+    axes.set(xlabel=f"x [{unit}]", ylabel=f"y [{unit}]")
+
+
+def plot_draws(
+    path: Path,
+    background: NDArray[np.float32],
+    truth: NDArray[np.float64],
+    draws: list[NDArray[np.float64]],
+) -> None:
+    """Occurrences of one window beside draws for it. Points in [0, 1]^2; background (P, P)."""
+    figure = Figure(figsize=(2.4 * (1 + len(draws)), 2.6))
+    panels = [("known", truth), *((f"draw {n + 1}", draw) for n, draw in enumerate(draws))]
+    size = background.shape[0]
+    for number, (name, points) in enumerate(panels):
+        axes = figure.add_subplot(1, len(panels), number + 1)
+        axes.imshow(background, cmap="gray", extent=(0, size, size, 0))
+        axes.scatter(
+            points[:, 0] * size, points[:, 1] * size, s=5, c=TRAINED if number else HELD_OUT
+        )
+        axes.set(title=name, xticks=[], yticks=[], xlim=(0, size), ylim=(size, 0))
+    _save(figure, path)

@@ -1,0 +1,276 @@
+"""What a job says while it runs: typed events, and the two sinks that show them.
+
+With ``--json`` every event is one line on standard output; the schema is docs/events.schema.json.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+from typing import Annotated, Any, Literal, Protocol, TextIO
+
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
+from rich.console import Console
+from rich.progress import BarColumn, Progress, SpinnerColumn, TaskID, TextColumn, TimeElapsedColumn
+
+from geocfm.errors import Cancelled
+
+PROTOCOL = 1
+PROGRESS_EVERY = 0.2  # seconds between progress events
+PLAIN_EVERY = 10.0  # seconds between lines where there is no terminal to draw a bar on
+
+
+class _Event(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Started(_Event):
+    """First of all: who speaks, and on what machine."""
+
+    event: Literal["started"] = "started"
+    protocol: int = PROTOCOL
+    command: str
+    versions: dict[str, str]
+    device: str = ""
+
+
+class Progressed(_Event):
+    """How far a stage is; ``values`` holds what matters meanwhile, such as the loss."""
+
+    event: Literal["progress"] = "progress"
+    stage: str
+    done: float
+    total: float
+    seconds_left: float | None = None
+    values: dict[str, float] = {}
+
+
+class Noted(_Event):
+    """A plain sentence worth reading."""
+
+    event: Literal["note"] = "note"
+    text: str
+
+
+class Warned(_Event):
+    """A sentence about something the user may want to change."""
+
+    event: Literal["warning"] = "warning"
+    text: str
+
+
+class Reported(_Event):
+    """A result as data: the pre-flight report, the model card, the evaluation."""
+
+    event: Literal["report"] = "report"
+    kind: str
+    content: dict[str, Any]
+
+
+class Wrote(_Event):
+    """A file that is complete and in place."""
+
+    event: Literal["artifact"] = "artifact"
+    kind: str
+    path: str
+    description: str
+
+
+class Finished(_Event):
+    """Last of all: it went well."""
+
+    event: Literal["finished"] = "finished"
+    seconds: float
+
+
+class Failed(_Event):
+    """Last of all: what is wrong, and how to mend it."""
+
+    event: Literal["failed"] = "failed"
+    message: str
+    hint: str = ""
+
+
+class Stopped(_Event):
+    """Last of all: the user asked to stop."""
+
+    event: Literal["cancelled"] = "cancelled"
+    message: str
+
+
+Event = Annotated[
+    Started | Progressed | Noted | Warned | Reported | Wrote | Finished | Failed | Stopped,
+    Field(discriminator="event"),
+]
+
+
+def events_schema() -> dict[str, Any]:
+    """The JSON Schema of one line of ``--json`` output."""
+    schema: dict[str, Any] = TypeAdapter(Event).json_schema()
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "GeoCFM event",
+        **schema,
+    }
+
+
+class Sink(Protocol):
+    """Where events go."""
+
+    def emit(self, event: _Event) -> None:
+        """Show the event."""
+
+    def close(self) -> None:
+        """Nothing more will come."""
+
+
+class JsonSink:
+    """One JSON object per line."""
+
+    def __init__(self, stream: TextIO | None = None) -> None:
+        self._stream = stream or sys.stdout
+
+    def emit(self, event: _Event) -> None:
+        """Print the event and flush, so that a reader sees it at once."""
+        print(event.model_dump_json(), file=self._stream, flush=True)
+
+    def close(self) -> None:
+        """Nothing to do: every line went out at once."""
+
+
+class TerminalSink:
+    """Sentences and progress bars for people; plain lines where there is no terminal."""
+
+    def __init__(self, console: Console | None = None) -> None:
+        self._console = console or Console(highlight=False, soft_wrap=True)
+        self._bars = Progress(
+            SpinnerColumn(),
+            TextColumn("{task.description}"),
+            BarColumn(bar_width=28),
+            TextColumn("{task.percentage:>3.0f} %"),
+            TextColumn("{task.fields[detail]}"),
+            TimeElapsedColumn(),
+            TextColumn("{task.fields[left]}"),
+            console=self._console,
+        )
+        self._tasks: dict[str, TaskID] = {}
+        self._last_line = 0.0
+
+    def emit(self, event: _Event) -> None:
+        """Show what a person wants to see of the event."""
+        if isinstance(event, Progressed):
+            self._progress(event)
+            return
+        if isinstance(event, Noted):
+            self._console.print(event.text, markup=False)
+        elif isinstance(event, Warned):
+            self._console.print(f"[yellow]Note:[/] {_plain(event.text)}")
+        elif isinstance(event, Wrote):
+            self._console.print(
+                f"[green]Wrote[/] {_plain(event.path)}: {_plain(event.description)}"
+            )
+        elif isinstance(event, Failed):
+            self._end_bars()
+            self._console.print(f"[red]{_plain(event.message)}[/]")
+            if event.hint:
+                self._console.print(_plain(event.hint))
+        elif isinstance(event, Stopped):
+            self._end_bars()
+            self._console.print(f"[yellow]{_plain(event.message)}[/]")
+
+    def close(self) -> None:
+        """Leave the terminal as it was found."""
+        self._end_bars()
+
+    def _progress(self, event: Progressed) -> None:
+        detail = "  ".join(f"{name} {value:.4g}" for name, value in event.values.items())
+        left = "" if event.seconds_left is None else f"{_duration(event.seconds_left)} left"
+        if not self._console.is_terminal:
+            now = time.monotonic()
+            if now - self._last_line >= PLAIN_EVERY or event.done >= event.total:
+                self._last_line = now
+                share = 100 * event.done / max(event.total, 1e-9)
+                self._console.print(f"{event.stage}: {share:.0f} %  {detail}  {left}", markup=False)
+            return
+        if event.stage not in self._tasks:
+            self._bars.start()
+            self._tasks[event.stage] = self._bars.add_task(
+                event.stage, total=event.total, detail=detail, left=left
+            )
+        self._bars.update(
+            self._tasks[event.stage],
+            completed=event.done,
+            total=event.total,
+            detail=detail,
+            left=left,
+        )
+
+    def _end_bars(self) -> None:
+        if self._bars.live.is_started:
+            self._bars.stop()
+
+
+def _plain(text: str) -> str:
+    return text.replace("[", "\\[")
+
+
+def _duration(seconds: float) -> str:
+    minutes, rest = divmod(round(seconds), 60)
+    return f"{minutes}:{rest:02d}"
+
+
+class Reporter:
+    """What work says to the outside, and how the outside stops it."""
+
+    def __init__(self, sink: Sink, cancelled: threading.Event | None = None) -> None:
+        self.sink = sink
+        self._cancelled = cancelled or threading.Event()
+
+    def note(self, text: str) -> None:
+        """A sentence worth reading."""
+        self.sink.emit(Noted(text=text))
+
+    def warn(self, text: str) -> None:
+        """A sentence about something the user may want to change."""
+        self.sink.emit(Warned(text=text))
+
+    def report(self, kind: str, content: dict[str, Any]) -> None:
+        """A result as data."""
+        self.sink.emit(Reported(kind=kind, content=content))
+
+    def wrote(self, kind: str, path: object, description: str) -> None:
+        """A file that is complete."""
+        self.sink.emit(Wrote(kind=kind, path=str(path), description=description))
+
+    def stage(self, name: str) -> Stage:
+        """A piece of work with a beginning and an end."""
+        return Stage(self, name)
+
+    def check_cancelled(self) -> None:
+        """Raise Cancelled if the user asked to stop."""
+        if self._cancelled.is_set():
+            raise Cancelled
+
+
+class Stage:
+    """Progress of one piece of work: throttled, with time left, and a place to be cancelled."""
+
+    def __init__(self, reporter: Reporter, name: str) -> None:
+        self._reporter = reporter
+        self._name = name
+        self._start = time.monotonic()
+        self._last = float("-inf")
+
+    def __call__(self, done: float, total: float, **values: float) -> None:
+        """Say how far it is, now and then; raise Cancelled when asked to stop."""
+        self._reporter.check_cancelled()
+        now = time.monotonic()
+        if now - self._last < PROGRESS_EVERY and done < total:
+            return
+        self._last = now
+        elapsed = now - self._start
+        left = elapsed * (total - done) / done if done > 0 and elapsed > 1 else None
+        self._reporter.sink.emit(
+            Progressed(stage=self._name, done=done, total=total, seconds_left=left, values=values)
+        )

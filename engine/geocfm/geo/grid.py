@@ -1,0 +1,281 @@
+"""The one reference grid of a job, and rectangles of its cells."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import rasterio.windows
+import shapely
+from numpy.typing import ArrayLike, NDArray
+from rasterio._err import CPLE_BaseError
+from rasterio.crs import CRS
+from rasterio.errors import CRSError
+from rasterio.transform import Affine
+from rasterio.warp import transform as warp_points
+
+from geocfm.errors import UserError
+
+Floats = NDArray[np.float64]
+
+ALIGNED_CELLS = 1e-6  # two grids are the same if no corner differs by more, in cells
+EDGE_CELLS = 1e-3  # an outline this near to a cell edge is taken to lie on it
+MOST_CELLS = 2**31 - 1  # what GDAL can count along one side of a raster
+OUTLINE_POINTS = 2000  # points along an outline before it is reprojected
+
+WGS84_A_KM = 6378.137
+WGS84_E2 = 0.00669437999014
+
+UNIT_SYMBOLS = {
+    "metre": "m",
+    "meter": "m",
+    "kilometre": "km",
+    "foot": "ft",
+    "us survey foot": "US ft",
+}
+
+
+@dataclass(frozen=True)
+class Window:
+    """A rectangle of cells, (row, col) of its first one; it may reach past the grid."""
+
+    row: int
+    col: int
+    height: int
+    width: int
+
+    @property
+    def row_stop(self) -> int:
+        """The row after the last one."""
+        return self.row + self.height
+
+    @property
+    def col_stop(self) -> int:
+        """The column after the last one."""
+        return self.col + self.width
+
+    def intersection(self, other: Window) -> Window | None:
+        """Give the cells in both windows, None if there are none."""
+        row, col = max(self.row, other.row), max(self.col, other.col)
+        height = min(self.row_stop, other.row_stop) - row
+        width = min(self.col_stop, other.col_stop) - col
+        return Window(row, col, height, width) if height > 0 and width > 0 else None
+
+    def contains(self, other: Window) -> bool:
+        """Tell whether every cell of `other` is one of this window's."""
+        return (
+            self.row <= other.row
+            and self.col <= other.col
+            and self.row_stop >= other.row_stop
+            and self.col_stop >= other.col_stop
+        )
+
+    def slices_in(self, outer: Window) -> tuple[slice, slice]:
+        """Where this window lies in an array that holds `outer`, which must contain it."""
+        if not outer.contains(self):
+            raise ValueError(f"{self} does not lie in {outer}")
+        row, col = self.row - outer.row, self.col - outer.col
+        return slice(row, row + self.height), slice(col, col + self.width)
+
+    def to_rasterio(self) -> rasterio.windows.Window:
+        """Give the same rectangle as rasterio's type, which counts columns first."""
+        return rasterio.windows.Window(self.col, self.row, self.width, self.height)
+
+
+@dataclass(frozen=True)
+class Grid:
+    """Cells in the world; (row i, column j) covers [j, j+1) x [i, i+1) in pixel coordinates."""
+
+    crs: CRS
+    transform: Affine
+    height: int
+    width: int
+
+    def window(self) -> Window:
+        """Give the whole grid as a window."""
+        return Window(0, 0, self.height, self.width)
+
+    def subgrid(self, window: Window) -> Grid:
+        """Give the grid of a window's cells, also of those beyond this grid."""
+        t = self.transform
+        moved = t.c + t.a * window.col + t.b * window.row, t.f + t.d * window.col + t.e * window.row
+        transform = Affine(t.a, t.b, moved[0], t.d, t.e, moved[1])
+        return Grid(self.crs, transform, window.height, window.width)
+
+    def divided(self, parts: int) -> Grid:
+        """Give the grid whose cells are this one's, divided into parts x parts."""
+        t = self.transform
+        a, b, d, e = (number / parts for number in (t.a, t.b, t.d, t.e))
+        transform = Affine(a, b, t.c, d, e, t.f)
+        return Grid(self.crs, transform, self.height * parts, self.width * parts)
+
+    def to_pixel(self, x: ArrayLike, y: ArrayLike) -> Floats:
+        """World coordinates in the grid's CRS to (column, row). Returns (N, 2)."""
+        t = self.transform
+        dx = np.atleast_1d(np.asarray(x, dtype=np.float64)) - t.c
+        dy = np.atleast_1d(np.asarray(y, dtype=np.float64)) - t.f
+        determinant = t.a * t.e - t.b * t.d
+        with np.errstate(invalid="ignore"):  # a point without a place in this CRS is inf
+            columns = (t.e * dx - t.b * dy) / determinant
+            rows = (t.a * dy - t.d * dx) / determinant
+        return np.stack([columns, rows], axis=1)
+
+    def to_world(self, points: ArrayLike) -> Floats:
+        """(column, row) to world (x, y) in the grid's CRS. points: (N, 2). Returns (N, 2)."""
+        t = self.transform
+        pixel = np.asarray(points, dtype=np.float64).reshape(-1, 2)
+        columns, rows = pixel[:, 0], pixel[:, 1]
+        x = t.a * columns + t.b * rows + t.c
+        y = t.d * columns + t.e * rows + t.f
+        return np.stack([x, y], axis=1)
+
+    def outline(self) -> Floats:
+        """Give the four corners in the grid's CRS. Returns (4, 2)."""
+        return self.to_world([(0, 0), (self.width, 0), (self.width, self.height), (0, self.height)])
+
+    @property
+    def cell_size(self) -> tuple[float, float]:
+        """Width and height of a cell in the CRS's unit, along the grid's own axes."""
+        t = self.transform
+        return math.hypot(t.a, t.d), math.hypot(t.b, t.e)
+
+    @property
+    def unit(self) -> str:
+        """The unit of the CRS, as it is written after a number: m, degree, ft."""
+        name = str(self.crs.units_factor[0])
+        return UNIT_SYMBOLS.get(name.lower(), name)
+
+    @property
+    def is_rotated(self) -> bool:
+        """Whether columns and rows run otherwise than along the CRS's axes."""
+        return bool(self.transform.b or self.transform.d)
+
+    def cell_areas(self, window: Window) -> Floats:
+        """Areas of the window's cells in km2, broadcastable to (height, width).
+
+        Degrees use the ellipsoid (WGS 84) at each cell's centre. Projected cells count as the
+        projection draws them.
+        """
+        t = self.transform
+        determinant = abs(t.a * t.e - t.b * t.d)
+        factor = float(self.crs.units_factor[1])
+        if not self.crs.is_geographic:
+            return np.full((1, 1), determinant * factor**2 / 1e6)
+        rows = np.arange(window.row, window.row_stop)[:, None] + 0.5
+        columns = np.arange(window.col, window.col_stop)[None, :] + 0.5
+        latitude = t.e * rows + t.f
+        if t.d:
+            latitude = latitude + t.d * columns
+        sine = np.sin(latitude * factor)
+        cosine = np.clip(np.cos(latitude * factor), 0.0, None)
+        # radii of curvature along the meridian times across it
+        curvature = WGS84_A_KM**2 * (1 - WGS84_E2) / (1 - WGS84_E2 * sine**2) ** 2
+        areas: Floats = determinant * factor**2 * curvature * cosine
+        return areas
+
+    def aligned_with(self, other: Grid) -> bool:
+        """Tell whether both grids have the same cells."""
+        if (self.height, self.width) != (other.height, other.width) or self.crs != other.crs:
+            return False
+        corners = other.outline()
+        offset = self.to_pixel(corners[:, 0], corners[:, 1]) - self.to_pixel(*self.outline().T)
+        return bool(np.abs(offset).max() <= ALIGNED_CELLS)
+
+    def describe(self) -> str:
+        """Say what the grid is, as a part of a sentence."""
+        turned = ", rotated" if self.is_rotated else ""
+        return (
+            f"{self.height} rows x {self.width} columns of {describe_cell(self.cell_size)} "
+            f"{self.unit} cells in {crs_name(self.crs)}{turned}"
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Give plain values for JSON."""
+        return {
+            "crs": self.crs.to_wkt(),
+            "transform": list(self.transform)[:6],
+            "height": self.height,
+            "width": self.width,
+        }
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> Grid:
+        """Rebuild a grid from `to_dict`."""
+        return cls(
+            CRS.from_wkt(values["crs"]),
+            Affine(*(float(number) for number in values["transform"])),
+            int(values["height"]),
+            int(values["width"]),
+        )
+
+    def covering(self, outline_xy: ArrayLike, crs: CRS) -> Grid:
+        """Give the grid on this lattice that covers a polygon; its outline (N, 2) is in `crs`."""
+        points = reproject_points(densify(np.asarray(outline_xy, dtype=np.float64)), crs, self.crs)
+        if not np.isfinite(points).all():
+            raise UserError(
+                f"The area cannot be expressed in {crs_name(self.crs)}.",
+                "Choose a CRS that is made for this part of the world.",
+            )
+        pixel = self.to_pixel(points[:, 0], points[:, 1])
+        if np.ptp(pixel, axis=0).max() > MOST_CELLS:
+            raise UserError(
+                f"The area is more than {MOST_CELLS} cells of {describe_cell(self.cell_size)} "
+                f"{self.unit} across.",
+                "Check its coordinate reference system, or choose larger cells.",
+            )
+        first = np.floor(pixel.min(axis=0) + EDGE_CELLS).astype(int)
+        stop = np.maximum(np.ceil(pixel.max(axis=0) - EDGE_CELLS).astype(int), first + 1)
+        col, row = int(first[0]), int(first[1])
+        return self.subgrid(Window(row, col, int(stop[1]) - row, int(stop[0]) - col))
+
+
+def densify(outline: Floats) -> Floats:
+    """Add points along a closed outline, so that its edges bend as they should when reprojected."""
+    ring = shapely.LinearRing(outline)
+    dense: Floats = shapely.get_coordinates(
+        shapely.segmentize(ring, max(ring.length / OUTLINE_POINTS, 1e-12))
+    )
+    return dense
+
+
+def reproject_points(points: Floats, source: CRS, target: CRS) -> Floats:
+    """World points (N, 2) from one CRS to another; those that have no place there become inf."""
+    if source == target or len(points) == 0:
+        return points
+    try:
+        x, y = warp_points(source, target, points[:, 0], points[:, 1])
+    except CPLE_BaseError:  # PROJ may refuse all points for the sake of one
+        if len(points) == 1:
+            return np.full((1, 2), np.inf)
+        halves = np.array_split(points, 2)
+        return np.concatenate([reproject_points(half, source, target) for half in halves])
+    return np.stack([np.asarray(x, dtype=np.float64), np.asarray(y, dtype=np.float64)], axis=1)
+
+
+def parse_crs(text: str) -> CRS:
+    """Read a CRS a user wrote: EPSG:20350, 20350, WKT or PROJ text."""
+    try:
+        return CRS.from_epsg(int(text)) if text.strip().isdigit() else CRS.from_user_input(text)
+    except CRSError as error:
+        raise UserError(
+            f"'{text}' is not a coordinate reference system.",
+            "Write it as an EPSG code, for example EPSG:4326 or EPSG:20350.",
+        ) from error
+
+
+def crs_name(crs: CRS) -> str:
+    """Name a CRS for a reader: EPSG:20350, or its own name when it has no code."""
+    authority = crs.to_authority()
+    if authority:
+        return ":".join(authority)
+    wkt = str(crs.to_wkt())
+    return wkt.split('"')[1] if '"' in wkt else wkt
+
+
+def describe_cell(size: tuple[float, float]) -> str:
+    """Write a cell's size without its unit: 500, or 500 x 400."""
+    width, height = (f"{length:.6g}" for length in size)
+    return width if width == height else f"{width} x {height}"

@@ -1,0 +1,242 @@
+"""The user's rasters on one grid: which grid, and reading all layers of a window of it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from contextlib import ExitStack
+from types import TracebackType
+from xml.sax.saxutils import escape
+
+import numpy as np
+import rasterio
+from numpy.typing import NDArray
+from rasterio.crs import CRS
+from rasterio.enums import Resampling
+from rasterio.io import DatasetReader
+from rasterio.transform import Affine
+from rasterio.vrt import WarpedVRT
+
+from geocfm.errors import UserError
+from geocfm.geo.alignment import MOST_PARTS, Alignment, Placement, align, source_cells_per_cell
+from geocfm.geo.grid import (
+    EDGE_CELLS,
+    Grid,
+    Window,
+    crs_name,
+    densify,
+    describe_cell,
+    parse_crs,
+    reproject_points,
+)
+from geocfm.geo.layers import Layer, bounded_cache, find_layers, open_raster
+
+__all__ = ["Alignment", "Layer", "Stack", "find_layers", "raster_grid", "reference_grid"]
+
+Extent = tuple[float, float, float, float]
+
+# How far, in source cells, GDAL may place a cell wrongly to save time. Its own 1/8 cell makes a
+# value depend on the window it was read with.
+WARP_TOLERANCE = 1e-3
+
+# One float band whose no-data is NaN, whatever the file calls no-data: a number, NaN, a mask, an
+# alpha band. GDAL's warper takes one of these at a time, and of several bands only a pixel that is
+# no-data in all of them.
+MASKED_BAND = """<VRTDataset rasterXSize="{width}" rasterYSize="{height}">
+  <SRS>{crs}</SRS><GeoTransform>{c!r},{a!r},{b!r},{f!r},{d!r},{e!r}</GeoTransform>
+  <VRTRasterBand dataType="{dtype}" band="1"><NoDataValue>nan</NoDataValue>
+    <ComplexSource>
+      <SourceFilename relativeToVRT="0" shared="0">{path}</SourceFilename>
+      <SourceBand>{band}</SourceBand>
+      <SrcRect xOff="0" yOff="0" xSize="{width}" ySize="{height}"/>
+      <DstRect xOff="0" yOff="0" xSize="{width}" ySize="{height}"/>
+      <UseMaskBand>true</UseMaskBand>
+    </ComplexSource>
+  </VRTRasterBand>
+</VRTDataset>"""
+
+
+def raster_grid(path: str) -> Grid:
+    """Give a raster's own grid, rotation included."""
+    with open_raster(path) as source:
+        if source.crs is None:
+            raise UserError(
+                f"The raster '{path}' has no coordinate reference system.",
+                "Give it one in QGIS (Raster > Projections > Assign Projection).",
+            )
+        if source.transform.is_identity or source.transform.determinant == 0:
+            raise UserError(
+                f"The raster '{path}' does not say where it lies.",
+                "Georeference it and save it as a GeoTIFF (QGIS: Layer > Georeferencer).",
+            )
+        return Grid(source.crs, source.transform, source.height, source.width)
+
+
+def reference_grid(
+    layers: Sequence[Layer],
+    like: str | None = None,
+    crs: str | None = None,
+    resolution: float | None = None,
+    extent: Extent | None = None,
+) -> Grid:
+    """Choose the grid of a job: `like`'s or the first raster's, changed as asked.
+
+    resolution is in the unit of the grid's CRS, extent is (xmin, ymin, xmax, ymax) in that CRS.
+    """
+    base = raster_grid(like if like is not None else layers[0].path)
+    if extent is not None and not (extent[0] < extent[2] and extent[1] < extent[3]):
+        raise UserError(
+            f"The extent {extent} is empty.",
+            "Its order is xmin, ymin, xmax, ymax in the grid's CRS.",
+        )
+    if crs is None and resolution is None:
+        return base if extent is None else base.covering(_box(extent), base.crs)
+    target = base.crs if crs is None else parse_crs(crs)
+    if extent is None:
+        outline = reproject_points(densify(base.outline()), base.crs, target)
+        if not np.isfinite(outline).all():
+            raise UserError(
+                f"The first raster does not fit into {crs_name(target)}.",
+                "Give an extent in that CRS as well.",
+            )
+        extent = (*outline.min(axis=0).tolist(), *outline.max(axis=0).tolist())
+    if resolution is not None and not resolution > 0:
+        raise UserError(f"The cell size {resolution} is not a length.", "It must be above 0.")
+    size = (resolution, resolution) if resolution else _cell_size_in(target, base, extent)
+    width, height = extent[2] - extent[0], extent[3] - extent[1]
+    grid = Grid(
+        target,
+        Affine(size[0], 0, extent[0], 0, -size[1], extent[3]),
+        max(1, math.ceil(height / size[1] - EDGE_CELLS)),
+        max(1, math.ceil(width / size[0] - EDGE_CELLS)),
+    )
+    if size[0] > width or size[1] > height:
+        raise UserError(
+            f"A cell of {describe_cell(size)} {grid.unit} is larger than the whole area.",
+            f"The cell size is counted in the unit of {crs_name(target)}.",
+        )
+    return grid
+
+
+def _cell_size_in(crs: CRS, base: Grid, extent: Extent) -> tuple[float, float]:
+    """The size of `base`'s cells in another CRS at the middle of `extent`, to three digits."""
+    if base.crs == crs:
+        return base.cell_size
+    across = max(extent[2] - extent[0], extent[3] - extent[1]) / 1000
+    probe = Grid(crs, Affine(across, 0, extent[0], 0, -across, extent[3]), 1, 1)
+    middle = probe.to_pixel((extent[0] + extent[2]) / 2, (extent[1] + extent[3]) / 2)[0]
+    size = float(f"{across / source_cells_per_cell(base, probe, middle):.3g}")
+    return size, size
+
+
+def _box(extent: Extent) -> list[tuple[float, float]]:
+    left, bottom, right, top = extent
+    return [(left, top), (right, top), (right, bottom), (left, bottom)]
+
+
+class Stack:
+    """All layers, read window by window onto one grid. Each thread opens its own."""
+
+    def __init__(self, layers: Sequence[Layer], grid: Grid) -> None:
+        self.layers = list(layers)
+        self.grid = grid
+        self.alignments: list[Alignment] = []
+        self._placements: list[Placement] = []
+        self._sources: list[DatasetReader] = []
+        self._open = ExitStack()
+        try:
+            for layer in self.layers:
+                source = raster_grid(layer.path)
+                placement = align(layer, source, grid)
+                self.alignments.append(placement.alignment)
+                self._placements.append(placement)
+                self._sources.append(self._open.enter_context(_masked_band(layer, source)))
+        except BaseException:
+            self.close()
+            raise
+
+    def __enter__(self) -> Stack:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the files."""
+        self._open.close()
+
+    def read(self, window: Window) -> NDArray[np.float32]:
+        """Read all layers of a window. Returns (layers, height, width); NaN is no data."""
+        values = np.full((len(self.layers), window.height, window.width), np.nan, np.float32)
+        inside = window.intersection(self.grid.window())
+        if inside is None:
+            return values
+        with bounded_cache():
+            for index, (source, placement) in enumerate(
+                zip(self._sources, self._placements, strict=True)
+            ):
+                reached = inside.intersection(placement.reach)
+                if reached is not None:
+                    rows, columns = reached.slices_in(window)
+                    cells = self.grid.subgrid(reached)
+                    values[index, rows, columns] = _read_cells(source, placement, cells)
+        return values
+
+
+def _read_cells(source: DatasetReader, placement: Placement, cells: Grid) -> NDArray[np.float32]:
+    parts, resampling = placement.parts, placement.alignment.resampling
+    if parts == 1:
+        return _warp(source, cells, resampling)
+    divided = cells.divided(parts)
+    # parts no larger than the source's cells are points of it; larger ones are averages
+    values = _warp(source, divided, "bilinear" if parts < MOST_PARTS else "average")
+    blocks = values.reshape(cells.height, parts, cells.width, parts)
+    valid = np.isfinite(blocks)
+    count = valid.sum(axis=(1, 3))
+    total = np.where(valid, blocks, 0).sum(axis=(1, 3), dtype=np.float64)
+    mean = np.full(count.shape, np.nan, dtype=np.float32)
+    np.divide(total, count, out=mean, where=count > 0, casting="same_kind")
+    return mean
+
+
+def _warp(source: DatasetReader, cells: Grid, resampling: str) -> NDArray[np.float32]:
+    # A VRT of these cells alone: one of the whole grid would warp blocks of 512 x 128 cells for
+    # every small window, five times the work. Left alone, GDAL widens its bilinear kernel by a
+    # scale it guesses from each window.
+    kernel = {"XSCALE": 1, "YSCALE": 1} if resampling == "bilinear" else {}
+    with WarpedVRT(
+        source,
+        crs=cells.crs,
+        transform=cells.transform,
+        width=cells.width,
+        height=cells.height,
+        resampling=Resampling[resampling],
+        nodata=math.nan,
+        tolerance=WARP_TOLERANCE,
+        **kernel,
+    ) as onto_grid:
+        values = onto_grid.read(1)
+    with np.errstate(over="ignore"):
+        return np.asarray(values, dtype=np.float32)
+
+
+def _masked_band(layer: Layer, source: Grid) -> DatasetReader:
+    with open_raster(layer.path) as raster:
+        exact = np.can_cast(raster.dtypes[layer.band - 1], np.float32)
+    t = source.transform
+    text = MASKED_BAND.format(
+        width=source.width,
+        height=source.height,
+        crs=escape(source.crs.to_wkt()),
+        path=escape(layer.path),
+        band=layer.band,
+        dtype="Float32" if exact else "Float64",
+        **{key: getattr(t, key) for key in "abcdef"},
+    )
+    with bounded_cache():
+        return rasterio.open(text)

@@ -1,0 +1,131 @@
+"""Points from delimited text: which columns hold the coordinates, and in which CRS."""
+
+from __future__ import annotations
+
+import csv
+import math
+import os
+import re
+from typing import Any
+
+import numpy as np
+import shapely
+from numpy.typing import NDArray
+from rasterio.crs import CRS
+
+from geocfm.errors import UserError
+from geocfm.geo.layers import nearest_name
+from geocfm.geo.vectors import Features
+
+SUFFIXES = (".csv", ".tsv", ".txt")
+DELIMITERS = ",;\t|"
+
+LONGITUDES = ("longitude", "long", "lon", "lng", "longitudedd", "londd", "longdd", "declong")
+LATITUDES = ("latitude", "lat", "latitudedd", "latdd", "declat")
+PROJECTED_PAIRS = (
+    ("x", "y"),
+    ("easting", "northing"),
+    ("eastings", "northings"),
+    ("east", "north"),
+    ("utme", "utmn"),
+    ("utmeast", "utmnorth"),
+    ("utmeasting", "utmnorthing"),
+    ("utmx", "utmy"),
+    ("xcoord", "ycoord"),
+    ("coordx", "coordy"),
+    ("pointx", "pointy"),
+)
+
+
+def is_table(path: str) -> bool:
+    """Tell by its suffix whether a file is delimited text."""
+    return path.lower().endswith(SUFFIXES)
+
+
+def read_table(path: str, x_column: str | None, y_column: str | None) -> Features:
+    """Read points from a CSV or TSV file. Its CRS is known only for longitude and latitude."""
+    if not os.path.exists(path):
+        raise UserError(f"The file '{path}' does not exist.", "Check its folder and its spelling.")
+    lines = _text(path).splitlines(keepends=True)
+    header_line = next((line for line in lines if line.strip()), "")
+    delimiter = max(DELIMITERS, key=header_line.count)
+    reader = csv.reader(lines, delimiter=delimiter)
+    header = [name.strip() for name in next((row for row in reader if any(row)), [])]
+    x_index, y_index = _coordinate_columns(path, header, x_column, y_column)
+    rows, geometries = [], []
+    for row in reader:
+        if not any(value.strip() for value in row):
+            continue
+        row = row + [""] * (len(header) - len(row))
+        x = _coordinate(path, row[x_index], header[x_index], reader.line_num, delimiter)
+        y = _coordinate(path, row[y_index], header[y_index], reader.line_num, delimiter)
+        geometries.append(None if x is None or y is None else shapely.Point(x, y))
+        rows.append(row)
+    fields: dict[str, NDArray[Any]] = {
+        name: np.array([row[index] for row in rows], dtype=object)
+        for index, name in enumerate(header)
+    }
+    degrees = _plain(header[x_index]) in LONGITUDES and _plain(header[y_index]) in LATITUDES
+    points = np.array(geometries, dtype=object)
+    ids = np.arange(1, len(rows) + 1, dtype=np.int64)
+    return Features(points, ids, fields, CRS.from_epsg(4326) if degrees else None)
+
+
+def _text(path: str) -> str:
+    try:
+        with open(path, "rb") as file:
+            content = file.read()
+    except OSError as error:
+        raise UserError(
+            f"The file '{path}' cannot be read.", "Check that you may open it."
+        ) from error
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        return content.decode("latin-1")
+
+
+def _plain(name: str) -> str:
+    return re.sub(r"[^a-z0-9]", "", name.lower())
+
+
+def _coordinate_columns(
+    path: str, header: list[str], x_column: str | None, y_column: str | None
+) -> tuple[int, int]:
+    if x_column is not None and y_column is not None:
+        return _column(path, header, x_column), _column(path, header, y_column)
+    if x_column is not None or y_column is not None:
+        raise UserError("Only one coordinate column is given.", "Name both the x and the y column.")
+    plain = [_plain(name) for name in header]
+    pairs = [(x, y) for x in LONGITUDES for y in LATITUDES]
+    for x, y in [*pairs, *PROJECTED_PAIRS]:
+        if x in plain and y in plain:
+            return plain.index(x), plain.index(y)
+    raise UserError(
+        f"No coordinate columns are found in '{path}'.",
+        f"Name the x and the y column; the columns are: {', '.join(header) or 'none'}.",
+    )
+
+
+def _column(path: str, header: list[str], name: str) -> int:
+    folded = [known.lower() for known in header]
+    if name.lower() in folded:
+        return folded.index(name.lower())
+    raise UserError(
+        f"'{path}' has no column '{name}'.",
+        f"{nearest_name(name, header)}The columns are: {', '.join(header)}.",
+    )
+
+
+def _coordinate(path: str, text: str, column: str, line: int, delimiter: str) -> float | None:
+    text = text.strip()
+    if not text:
+        return None
+    try:
+        number = float(text if delimiter == "," else text.replace(",", "."))
+    except ValueError as error:
+        raise UserError(
+            f"Line {line} of '{path}' has '{text}' in the coordinate column '{column}'.",
+            "Coordinates must be decimal numbers; empty ones are left out.",
+        ) from error
+    return number if math.isfinite(number) else None

@@ -1,0 +1,82 @@
+"""Features of any vector file: geometry, attributes and CRS, from the layer that is meant."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyogrio
+import pyogrio.raw
+import shapely
+from numpy.typing import NDArray
+from pyogrio.errors import DataLayerError, DataSourceError
+from rasterio.crs import CRS
+
+from geocfm.errors import UserError
+from geocfm.geo.grid import parse_crs
+from geocfm.geo.layers import nearest_name
+
+
+@dataclass(frozen=True)
+class Features:
+    """Features of one layer; a feature without geometry has None there."""
+
+    geometries: NDArray[np.object_]
+    ids: NDArray[np.int64]
+    fields: dict[str, NDArray[Any]]
+    crs: CRS | None
+
+
+def read_features(path: str, layer: str | None, kind: str, attributes: bool = True) -> Features:
+    """Read a vector file. kind, "Point" or "Polygon", tells layers apart when none is named."""
+    if not os.path.exists(path) and not path.startswith(("/vsi", "http")):
+        raise UserError(f"The file '{path}' does not exist.", "Check its folder and its spelling.")
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # measured geometries, odd date fields
+            chosen = _choose_layer(path, layer, kind)
+            meta, ids, geometry, values = pyogrio.raw.read(
+                path,
+                layer=chosen,
+                columns=None if attributes else [],
+                force_2d=True,
+                return_fids=True,
+            )
+            geometries = (
+                np.full(len(ids), None, dtype=object)
+                if geometry is None
+                else shapely.from_wkb(geometry, on_invalid="ignore")
+            )
+    except (DataSourceError, DataLayerError) as error:
+        raise UserError(
+            f"'{path}' is not a vector file that can be read.",
+            "Open it in QGIS and export it as a GeoPackage.",
+        ) from error
+    fields = dict(zip(meta["fields"].tolist(), values, strict=True))
+    crs = parse_crs(meta["crs"]) if meta["crs"] else None
+    return Features(geometries, ids.astype(np.int64), fields, crs)
+
+
+def _choose_layer(path: str, layer: str | None, kind: str) -> str:
+    listed = [(str(name), str(geometry)) for name, geometry in pyogrio.list_layers(path)]
+    names = [name for name, _ in listed]
+    if layer is not None:
+        if layer in names:
+            return layer
+        raise UserError(
+            f"'{path}' has no layer '{layer}'.",
+            f"{nearest_name(layer, names)}Its layers are: {', '.join(names)}.",
+        )
+    drawn = [name for name, geometry in listed if geometry != "None"]
+    of_kind = [name for name, geometry in listed if kind in geometry]
+    for candidates in (of_kind, drawn, names):
+        if len(candidates) == 1:
+            return candidates[0]
+        if candidates:
+            break
+    raise UserError(
+        f"'{path}' holds several layers, and none is named.", f"Name one of: {', '.join(names)}."
+    )

@@ -1,0 +1,129 @@
+"""The attribute filter of occurrences: `commod1|commod2 ~ gold, copper`."""
+
+from __future__ import annotations
+
+import operator
+import re
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from geocfm.errors import UserError
+from geocfm.geo.layers import nearest_name
+
+Fields = Mapping[str, NDArray[Any]]
+
+TOKEN_SEPARATORS = re.compile(r"[,;/]")
+FREQUENT = 10  # how many of a field's values an error message lists
+
+ORDERINGS: dict[str, Callable[[Any, Any], bool]] = {
+    "<": operator.lt,
+    ">": operator.gt,
+    "<=": operator.le,
+    ">=": operator.ge,
+}
+
+
+@dataclass(frozen=True)
+class Condition:
+    """One test on features; it holds if it holds for any of the named fields."""
+
+    fields: tuple[str, ...]
+    operator: str
+    operand: str
+
+    def matches(self, fields: Fields) -> NDArray[np.bool_]:
+        """Tell for each feature whether the condition holds; an empty value only satisfies `!=`."""
+        columns = self.columns(fields)
+        test = self._test()
+        held = [[test(value) for value in column] for column in columns.values()]
+        found = np.logical_or.reduce(np.array(held, dtype=bool), axis=0)
+        # `a|b != gold` means that neither is gold, so it is the whole that is negated
+        return np.asarray(~found if self.operator == "!=" else found, dtype=bool)
+
+    def columns(self, fields: Fields) -> dict[str, NDArray[Any]]:
+        """Pick the named fields, whatever the case of their letters."""
+        known = {name.lower(): name for name in reversed(list(fields))}
+        picked = {}
+        for field in self.fields:
+            name = field if field in fields else known.get(field.lower())
+            if name is None:
+                raise UserError(
+                    f"The occurrences have no field '{field}'.",
+                    f"{nearest_name(field, list(fields))}The fields are: {', '.join(fields)}.",
+                )
+            picked[name] = fields[name]
+        return picked
+
+    def _test(self) -> Callable[[Any], bool]:
+        operand = self.operand
+        number, text = _number(operand), operand.casefold()
+        if self.operator == "~":
+            wanted = _tokens(operand)
+            return lambda value: not _is_null(value) and not wanted.isdisjoint(_tokens(str(value)))
+        compare: Callable[[Any, Any], bool] = ORDERINGS.get(self.operator, operator.eq)
+
+        def test(value: Any) -> bool:
+            if _is_null(value):
+                return False
+            own = _number(value)
+            if own is not None and number is not None:
+                return compare(own, number)
+            if compare is not operator.eq and (own is None) != (number is None):
+                return False  # "unknown" is neither above nor below 5
+            return compare(str(value).strip().casefold(), text)
+
+        return test
+
+
+def parse_where(text: str) -> Condition:
+    """Read `field|field operator value`; operators are ~ = != < > <= >=."""
+    parts = re.fullmatch(r"\s*([^~=!<>]+?)\s*(~|!=|<=|>=|==|=|<|>)\s*(.*?)\s*", text, re.DOTALL)
+    fields = tuple(_unquoted(name) for name in parts[1].split("|")) if parts else ()
+    operand = _unquoted(parts[3]) if parts else ""
+    if parts is None or not all(fields) or not operand:
+        raise UserError(
+            f"The filter '{text}' is not understood.",
+            'Write it like "commodity ~ gold, copper" or "grade > 2".',
+        )
+    return Condition(fields, "=" if parts[2] == "==" else parts[2], operand)
+
+
+def no_match_error(conditions: Sequence[Condition], fields: Fields) -> UserError:
+    """Say what the filtered fields do contain, when nothing matched."""
+    listed = []
+    for condition in conditions:
+        for name, values in condition.columns(fields).items():
+            counts: Counter[str] = Counter()
+            for value in values:
+                if not _is_null(value):
+                    counts.update([str(value).strip()])
+            common = ", ".join(f"{value} ({n})" for value, n in counts.most_common(FREQUENT))
+            listed.append(f"The most frequent values of '{name}' are: {common or 'none'}.")
+    return UserError("No occurrence matches the filter.", " ".join(dict.fromkeys(listed)))
+
+
+def _tokens(text: str) -> set[str]:
+    return {token.strip().casefold() for token in TOKEN_SEPARATORS.split(text)} - {""}
+
+
+def _unquoted(text: str) -> str:
+    text = text.strip()
+    return text[1:-1] if len(text) > 1 and text[0] == text[-1] and text[0] in "\"'" else text
+
+
+def _number(value: Any) -> float | None:
+    try:
+        return float(value)
+    except (TypeError, ValueError):
+        return None
+
+
+def _is_null(value: Any) -> bool:
+    if value is None or (isinstance(value, str) and not value.strip()):
+        return True
+    return bool(value != value)  # NaN and NaT differ from themselves

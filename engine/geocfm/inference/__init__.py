@@ -1,0 +1,1 @@
+"""Draws, densities and their mosaic over a region."""

@@ -1,0 +1,127 @@
+"""Overlapping windows become one map without seams.
+
+A window's density has mean 1 over its own data, so windows compare only through their levels:
+the mean density of each window relative to the region. ``average`` takes all levels as equal,
+which is the paper's object pi(p | d) of each window, blended. Other ways of combining windows
+are other functions in LEVELS.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from geocfm.data.windows import covering_starts
+from geocfm.geo.grid import Grid, Window
+
+
+@dataclass(frozen=True)
+class Mosaic:
+    """Windows that cover a grid, and the smooth weights with which they are blended."""
+
+    grid: Grid
+    size: int
+    row_starts: tuple[int, ...]
+    col_starts: tuple[int, ...]
+    taper: NDArray[np.float64]  # along one axis of a window; the weight is the outer product
+
+    @classmethod
+    def over(cls, grid: Grid, size: int, stride: int) -> Mosaic:
+        """Cover the grid; windows overlap by size - stride."""
+        taper = np.sin(np.pi * (np.arange(size) + 0.5) / size) ** 2
+        return cls(
+            grid,
+            size,
+            tuple(covering_starts(grid.height, size, stride)),
+            tuple(covering_starts(grid.width, size, stride)),
+            taper,
+        )
+
+    def windows(self) -> list[Window]:
+        """All windows, row by row."""
+        return [
+            Window(row, col, self.size, self.size)
+            for row in self.row_starts
+            for col in self.col_starts
+        ]
+
+    def windows_over(self, points: NDArray[np.float64]) -> dict[Window, NDArray[np.int64]]:
+        """For every window over some of the points (N, 2): which ones."""
+        found: dict[Window, NDArray[np.int64]] = {}
+        for window in self.windows():
+            local = points - (window.col, window.row)
+            inside = np.nonzero(((local >= 0) & (local < self.size)).all(axis=1))[0]
+            if len(inside):
+                found[window] = inside
+        return found
+
+    def share(self, window: Window, points: NDArray[np.float64]) -> NDArray[np.float64]:
+        """The window's part in the blend (N,) at points (N, 2) inside it; all parts sum to 1."""
+        col, row = np.floor(points).astype(np.int64).T
+        own = self.taper[row - window.row] * self.taper[col - window.col]
+        return own / (
+            _overlay(self.row_starts, self.taper, row) * _overlay(self.col_starts, self.taper, col)
+        )
+
+
+def _overlay(
+    starts: Sequence[int], taper: NDArray[np.float64], position: NDArray[np.int64]
+) -> NDArray[np.float64]:
+    """Sum of all tapers along one axis at the given positions."""
+    total = np.zeros(len(position))
+    for start in starts:
+        local = position - start
+        inside = (local >= 0) & (local < len(taper))
+        total[inside] += taper[local[inside]]
+    return total
+
+
+Levels = Callable[[Sequence[Window]], NDArray[np.float64]]
+
+
+def equal_levels(windows: Sequence[Window]) -> NDArray[np.float64]:
+    """Every window is as rich as any other."""
+    return np.ones(len(windows))
+
+
+LEVELS: dict[str, Levels] = {"average": equal_levels}
+
+
+@dataclass(frozen=True)
+class MappedWindow:
+    """A window's relative density (mean 1 over its data), level included; zero off its data."""
+
+    window: Window
+    density: NDArray[np.float64]
+    footprint: NDArray[np.bool_]
+
+
+def blend(
+    mosaic: Mosaic, mapped: Iterator[MappedWindow]
+) -> Iterator[tuple[Window, NDArray[np.float32]]]:
+    """Finished strips (window, values) of the map from windows that come row by row.
+
+    Only one row of windows is held at a time. Cells without data in any window are NaN.
+    """
+    size, width = mosaic.size, mosaic.grid.width
+    weight = np.outer(mosaic.taper, mosaic.taper)
+    span = max(width, size)
+    total, weights = np.zeros((size, span)), np.zeros((size, span))
+    waiting = next(mapped, None)
+    for start, following in zip(mosaic.row_starts, [*mosaic.row_starts[1:], None], strict=True):
+        while waiting is not None and waiting.window.row == start:
+            here = (slice(None), slice(waiting.window.col, waiting.window.col_stop))
+            used = np.where(waiting.footprint, weight, 0.0)
+            total[here] += used * waiting.density
+            weights[here] += used
+            waiting = next(mapped, None)
+        done = min(size if following is None else following - start, mosaic.grid.height - start)
+        with np.errstate(invalid="ignore"):
+            values = (total[:done, :width] / weights[:done, :width]).astype(np.float32)
+        yield Window(start, 0, done, width), values
+        for rows in (total, weights):
+            rows[:-done] = rows[done:].copy()
+            rows[-done:] = 0

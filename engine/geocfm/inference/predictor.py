@@ -1,0 +1,152 @@
+"""A checkpoint at work on a region: windows read, encoded, drawn from, and their densities."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from geocfm.data.encoding import Encoder
+from geocfm.geo.grid import Grid, Window
+from geocfm.model.checkpoint import Checkpoint
+from geocfm.model.flow import SOLVERS, integrate, log_density
+from geocfm.model.network import FeatureMap
+from geocfm.model.settings import SamplingSettings
+
+REJECTION_ROUNDS = 10
+
+
+class Layers(Protocol):
+    """Aligned layers that can be read: a Stack, or a Region that holds them in memory."""
+
+    @property
+    def grid(self) -> Grid:
+        """The grid they lie on."""
+
+    def read(self, window: Window) -> NDArray[np.float32]:
+        """Values (L, h, w), NaN for no-data."""
+
+
+@dataclass(frozen=True)
+class EncodedWindows:
+    """Windows after the UNet: what points read, and where there is data (B, P, P)."""
+
+    windows: tuple[Window, ...]
+    maps: FeatureMap
+    footprints: NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class WindowDraws:
+    """Points (N, 2) in [0, 1]^2 of one window, and the share of raw draws that fell on data."""
+
+    points: NDArray[np.float64]
+    share_on_data: float
+
+
+class Predictor:
+    """Windows have the training size: GroupNorm makes the features depend on it."""
+
+    def __init__(
+        self,
+        checkpoint: Checkpoint,
+        layers: Layers,
+        sampling: SamplingSettings,
+        device: torch.device,
+    ) -> None:
+        self.card, self.layers, self.sampling = checkpoint.card, layers, sampling
+        self._network, self._device = checkpoint.network, device
+        self._encoder = Encoder(self.card.layers, self.card.settings.windows)
+        self._tableau = SOLVERS[sampling.solver]
+
+    @property
+    def window_size(self) -> int:
+        """Cells of a window's side."""
+        return self.card.window_size
+
+    @torch.no_grad()
+    def encode(self, windows: Sequence[Window]) -> EncodedWindows:
+        """Read the windows and make their features."""
+        read = [self._encoder.encode(self.layers.read(window)) for window in windows]
+        images = torch.from_numpy(np.stack([channels for channels, _ in read]))
+        footprints = np.stack([footprint for _, footprint in read])
+        return EncodedWindows(
+            tuple(windows), self._network.encode(images.to(self._device)), footprints
+        )
+
+    @torch.no_grad()
+    def draw(self, encoded: EncodedWindows, counts: Sequence[int], seed: int) -> list[WindowDraws]:
+        """So many points in each window; noise depends on (seed, window, round) alone."""
+        image = np.repeat(np.arange(len(counts)), counts)
+        points = np.zeros((len(image), 2))
+        share = np.zeros(len(counts))
+        pending = np.arange(len(image))
+        for attempt in range(REJECTION_ROUNDS):
+            noise = np.concatenate(
+                [
+                    _noise(seed, window, attempt, count)
+                    for window, count in zip(encoded.windows, counts, strict=True)
+                ]
+            )
+            points[pending] = self._move(encoded, noise[pending], image[pending])
+            good = _on_data(points[pending], encoded.footprints, image[pending])
+            if attempt == 0:
+                hits = np.bincount(image[pending[good]], minlength=len(counts))
+                share = hits / np.maximum(counts, 1)
+            pending = pending[~good]
+            if self.sampling.outside == "clip" or not len(pending):
+                break
+        points = np.clip(points, 0, np.nextafter(1, 0))
+        ends = np.cumsum(counts)[:-1]
+        return [
+            WindowDraws(*row) for row in zip(np.split(points, ends), share.tolist(), strict=True)
+        ]
+
+    def log_density(
+        self, encoded: EncodedWindows, points: NDArray[np.float64], image: NDArray[np.int64]
+    ) -> NDArray[np.float64]:
+        """Exact log of the flow's density per cell at points (N, 2) in [0, 1]^2 of windows (N,)."""
+        position = self._network.to_flow(
+            torch.from_numpy(points.astype(np.float32)).to(self._device)
+        )
+        index = torch.from_numpy(image).to(self._device)
+
+        def velocity(where: Tensor, t: Tensor) -> Tensor:
+            return self._network.velocity(encoded.maps, where, t, index)
+
+        per_flow_area = log_density(velocity, position, self.sampling.steps, self._tableau)
+        cells_per_flow_unit = self.window_size / self._network.scale
+        exact = per_flow_area.double().cpu().numpy()
+        return exact - 2 * np.log(cells_per_flow_unit)
+
+    def _move(
+        self, encoded: EncodedWindows, noise: NDArray[np.float32], image: NDArray[np.int64]
+    ) -> NDArray[np.float64]:
+        index = torch.from_numpy(image).to(self._device)
+
+        def velocity(where: Tensor, t: Tensor) -> Tensor:
+            return self._network.velocity(encoded.maps, where, t, index)
+
+        start = torch.from_numpy(noise).to(self._device)
+        end = integrate(velocity, start, self.sampling.steps, self._tableau)
+        return self._network.to_window(end).double().cpu().numpy()
+
+
+def _noise(seed: int, window: Window, attempt: int, count: int) -> NDArray[np.float32]:
+    generator = np.random.default_rng([seed, window.row, window.col, attempt])
+    return generator.standard_normal((count, 2), dtype=np.float32)
+
+
+def _on_data(
+    points: NDArray[np.float64], footprints: NDArray[np.bool_], image: NDArray[np.int64]
+) -> NDArray[np.bool_]:
+    size = footprints.shape[-1]
+    cells = np.floor(points * size)
+    inside: NDArray[np.bool_] = ((cells >= 0) & (cells < size)).all(axis=1)
+    col, row = np.clip(cells, 0, size - 1).astype(np.int64).T
+    return inside & footprints[image, row, col]

@@ -1,0 +1,196 @@
+"""One .safetensors file that describes itself: weights, and a card of all that applying it needs.
+
+Loading reads tensors and JSON and never runs code from the file.
+"""
+
+from __future__ import annotations
+
+import json
+import platform
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy
+import safetensors
+import safetensors.torch
+import torch
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+import geocfm
+from geocfm.errors import UserError
+from geocfm.model.network import VelocityNetwork
+from geocfm.model.settings import Settings
+
+FORMAT = 1
+_KEY = "geocfm"  # safetensors metadata is text to text: one entry holds the card as JSON
+
+
+class _Card(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+
+class LayerCard(_Card):
+    """One input layer, and how its values become channels."""
+
+    name: str
+    units: str = ""
+    categorical: bool = False
+    mean: float = 0.0
+    std: float = 1.0
+    classes: tuple[int, ...] = ()
+
+
+class GridCard(_Card):
+    """The training grid: where, and how large a cell is."""
+
+    crs: str = Field(description="WKT")
+    transform: tuple[float, float, float, float, float, float]
+    height: int
+    width: int
+
+
+class SplitCard(_Card):
+    """The tiles, and which of them trained, chose and never saw the model."""
+
+    row_edges: tuple[int, ...]
+    col_edges: tuple[int, ...]
+    roles: tuple[tuple[Literal["train", "validation", "test"], ...], ...]
+
+
+class OccurrenceCard(_Card):
+    """What the model learned from."""
+
+    source: str
+    where: tuple[str, ...] = ()
+    counts: dict[str, int] = {}
+
+
+class ModelCard(_Card):
+    """Everything about a model but its weights."""
+
+    format: int = FORMAT
+    settings: Settings
+    layers: tuple[LayerCard, ...]
+    window_size: int
+    grid: GridCard
+    split: SplitCard
+    occurrences: OccurrenceCard
+    seed: int
+    iterations: int
+    metrics: dict[str, float] = {}
+    created: str
+    versions: dict[str, str]
+
+    def sentences(self) -> list[str]:
+        """The card for people."""
+        seen = self.occurrences.counts.get("used", 0)
+        filters = f" where {' and '.join(self.occurrences.where)}" if self.occurrences.where else ""
+        columns = [_describe_layer(layer) for layer in self.layers]
+        roles = [role for row in self.split.roles for role in row]
+        parts = ", ".join(f"{roles.count(name)} {name}" for name in ("train", "validation", "test"))
+        figures = ", ".join(
+            f"{name.replace('_', ' ')} {value:.4f}" for name, value in self.metrics.items()
+        )
+        cell = (self.grid.transform[0] ** 2 + self.grid.transform[3] ** 2) ** 0.5
+        return [
+            f"GeoCFM model, preset '{self.settings.preset}', made {self.created} "
+            f"with geocfm {self.versions.get('geocfm', '?')}.",
+            f"Learned from {seen} occurrences in {self.occurrences.source}{filters}.",
+            *[f"Layer {text}" for text in columns],
+            f"Grid: {self.grid.height} rows x {self.grid.width} columns, cell size {cell:g}; "
+            f"windows of {self.window_size} cells.",
+            f"Tiles: {parts}. Seed {self.seed}, iteration {self.iterations}; {figures or 'no figures'}.",
+            "To apply it, give rasters for these layers by name; the map is relative density, "
+            "not the probability of a deposit.",
+        ]
+
+    @property
+    def channels(self) -> int:
+        """Channels of the network's input."""
+        values = sum(len(layer.classes) if layer.categorical else 1 for layer in self.layers)
+        return values + (len(self.layers) if self.settings.windows.validity_channels else 0)
+
+
+def _describe_layer(layer: LayerCard) -> str:
+    if layer.categorical:
+        return f"{layer.name}: {len(layer.classes)} classes."
+    unit = f" {layer.units}" if layer.units else ""
+    return f"{layer.name}: mean {layer.mean:.6g}{unit}, standard deviation {layer.std:.6g}{unit}."
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """A model ready to use, and its card."""
+
+    network: VelocityNetwork
+    card: ModelCard
+
+
+def software_versions() -> dict[str, str]:
+    """What made a file, for its provenance."""
+    return {
+        "geocfm": geocfm.__version__,
+        "torch": str(torch.__version__),
+        "numpy": numpy.__version__,
+        "python": platform.python_version(),
+    }
+
+
+def checkpoint_bytes(weights: dict[str, torch.Tensor], card: ModelCard) -> bytes:
+    """The file's content; the caller writes it atomically."""
+    tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in weights.items()}
+    return safetensors.torch.save(tensors, metadata={_KEY: card.model_dump_json()})
+
+
+def load_card(path: str | Path) -> ModelCard:
+    """The card alone, without reading the weights."""
+    return _parse_card(Path(path), _open(Path(path))[0])
+
+
+def load_checkpoint(path: str | Path, device: torch.device) -> Checkpoint:
+    """The model on its device, and its card."""
+    path = Path(path)
+    metadata, tensors = _open(path)
+    card = _parse_card(path, metadata)
+    network = VelocityNetwork(card.channels, card.settings.network)
+    try:
+        network.load_state_dict(tensors)
+    except RuntimeError:
+        raise UserError(
+            f"The weights in {path} do not fit the network that its card describes.",
+            "The file is damaged or was changed; train again or take another copy.",
+        ) from None
+    network.eval().requires_grad_(False)
+    return Checkpoint(network.to(device), card)
+
+
+def _open(path: Path) -> tuple[dict[str, str], dict[str, torch.Tensor]]:
+    if not path.is_file():
+        raise UserError(f"There is no checkpoint at {path}.", "Check the path.")
+    try:
+        with safetensors.safe_open(path, framework="pt", device="cpu") as file:
+            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+            return file.metadata() or {}, tensors
+    except (safetensors.SafetensorError, OSError, ValueError):
+        raise UserError(
+            f"{path} cannot be read as a GeoCFM checkpoint.",
+            "It is damaged, incomplete, or not a .safetensors file.",
+        ) from None
+
+
+def _parse_card(path: Path, metadata: dict[str, str]) -> ModelCard:
+    try:
+        content: Any = json.loads(metadata[_KEY])
+        made_for = int(content["format"])
+        if made_for > FORMAT:
+            raise UserError(
+                f"{path} was made by a newer GeoCFM (format {made_for}, this one reads {FORMAT}).",
+                "Update GeoCFM.",
+            )
+        return ModelCard.model_validate(content)
+    except (KeyError, TypeError, ValueError, ValidationError):
+        raise UserError(
+            f"{path} is a .safetensors file, but not a GeoCFM checkpoint.",
+            "Choose a file made by 'geocfm train'.",
+        ) from None

@@ -1,0 +1,216 @@
+"""Every decision as a named setting, and the presets that choose them together.
+
+``paper-synthetic`` and ``paper-earthmri`` hold every number of the paper's tables "architecture
+settings" and "optimization settings"; ``quick`` and ``full`` are ours.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from geocfm.errors import UserError
+
+
+class _Settings(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class NetworkSettings(_Settings):
+    """The UNet and the velocity head (paper, Table "architecture settings")."""
+
+    width: int = Field(16, ge=8, multiple_of=8, description="channels of the finest UNet level")
+    depth: int = Field(3, ge=1, le=6, description="how often the UNet halves the resolution")
+    features: int = Field(32, ge=1, description="channels of the feature map the points read")
+    time_dim: int = Field(64, ge=2, multiple_of=2, description="size of the time embedding")
+    head: Literal["residual", "mlp"] = "residual"
+    head_width: int = Field(128, ge=1)
+    head_depth: int = Field(2, ge=1, description="residual blocks, or hidden layers of the MLP")
+    coordinates: Literal["centred", "unit"] = Field(
+        "centred", description="centred: (p - 0.5) * sqrt(12), so that the base covers the window"
+    )
+    context: Literal["pooled", "none"] = Field(
+        "pooled", description="pooled: the head also reads the window's mean features"
+    )
+
+
+class WindowSettings(_Settings):
+    """How the region is cut into windows and tiles (paper, appendix "Patch extraction")."""
+
+    size: int | None = Field(None, ge=16, description="pixels; none: chosen from the data")
+    stride: int | None = Field(None, ge=1, description="pixels; none: an eighth of the size")
+    tile: int | None = Field(None, ge=16, description="pixels; none: chosen from the data")
+    footprint: float = Field(0.5, gt=0, le=1, description="least share of cells with data")
+    test_share: float = Field(0.2, ge=0, lt=1, description="share of tiles held out to the end")
+    validation_share: float = Field(0.15, ge=0, lt=1, description="share that chooses the model")
+    split_seed: int = 42
+    balanced: bool = Field(True, description="splits hold their share of occurrences as well")
+    validity_channels: bool = Field(True, description="one channel per layer: is there data?")
+    zero_is_nodata: bool = False
+    standardise: Literal["region", "window"] = Field(
+        "region", description="statistics of the training tiles, or of each window by itself"
+    )
+    positions: Literal["exact", "counts"] = Field(
+        "exact", description="counts: one count per cell, spread over the cell anew at every use"
+    )
+
+
+class TrainingSettings(_Settings):
+    """The optimiser and its schedule (paper, Table "optimization settings")."""
+
+    iterations: int | None = Field(None, ge=1)
+    minutes: float | None = Field(None, gt=0)
+    batch: int = Field(8, ge=1, description="windows in a step")
+    learning_rate: float = Field(1e-3, gt=0)
+    weight_decay: float = Field(1e-2, ge=0)
+    clip: float = Field(1.0, gt=0, description="largest norm of the gradient")
+    warm_up: float = Field(0.03, ge=0, lt=1, description="share of the budget")
+    final_rate: float = Field(0.01, ge=0, le=1, description="last learning rate over the first")
+    ema: float = Field(0.998, ge=0, lt=1, description="decay of the averaged weights; 0: off")
+    points_per_step: int = Field(
+        0, ge=0, description="repeat occurrences with new noise up to this many; 0: each once"
+    )
+    augment: bool = Field(True, description="turn and mirror the windows")
+    validate_every: int | None = Field(None, ge=1, description="iterations; none: 40 times a run")
+    patience: int = Field(0, ge=0, description="stop after so many validations without gain; 0: no")
+    preview_every: int = Field(0, ge=0, description="iterations between pictures of draws; 0: none")
+
+
+class SamplingSettings(_Settings):
+    """How noise becomes points."""
+
+    solver: Literal["euler", "midpoint", "heun"] = "midpoint"
+    steps: int = Field(10, ge=1, le=1000)
+    points: int = Field(500, ge=1, description="points of a draw")
+    outside: Literal["reject", "clip"] = Field(
+        "reject", description="what happens to points that leave the window or lie on no-data"
+    )
+
+
+class Settings(_Settings):
+    """All settings of a model, as they stand in its checkpoint."""
+
+    preset: str = "quick"
+    network: NetworkSettings = NetworkSettings()
+    windows: WindowSettings = WindowSettings()
+    training: TrainingSettings = TrainingSettings()
+    sampling: SamplingSettings = SamplingSettings()
+
+
+_PAPER_WINDOWS = WindowSettings(
+    size=128,
+    stride=16,
+    tile=384,
+    footprint=0.5,
+    test_share=0.2,
+    validation_share=0.1,
+    split_seed=42,
+    balanced=False,
+    validity_channels=False,
+    positions="counts",
+)
+
+PRESETS: dict[str, Settings] = {
+    "quick": Settings(
+        preset="quick",
+        training=TrainingSettings(minutes=5, points_per_step=2048),
+    ),
+    "full": Settings(
+        preset="full",
+        network=NetworkSettings(width=48, features=128, head_width=256, head_depth=3),
+        training=TrainingSettings(minutes=60, points_per_step=8192, ema=0.999),
+        sampling=SamplingSettings(steps=20),
+    ),
+    "paper-synthetic": Settings(
+        preset="paper-synthetic",
+        network=NetworkSettings(
+            width=32,
+            depth=3,
+            features=64,
+            time_dim=64,
+            head="residual",
+            head_width=256,
+            head_depth=3,
+            coordinates="unit",
+            context="none",
+        ),
+        windows=_PAPER_WINDOWS.model_copy(
+            update={"size": 220, "stride": 20, "tile": 660, "standardise": "window"}
+        ),
+        training=TrainingSettings(
+            iterations=500_000,
+            batch=4,
+            learning_rate=3e-4,
+            weight_decay=1e-4,
+            clip=1.0,
+            warm_up=0.0,
+            ema=0.0,
+            augment=False,
+            validate_every=250,
+            preview_every=250,
+        ),
+        sampling=SamplingSettings(solver="euler", steps=50, points=500, outside="clip"),
+    ),
+    "paper-earthmri": Settings(
+        preset="paper-earthmri",
+        network=NetworkSettings(
+            width=48,
+            depth=3,
+            features=128,
+            time_dim=64,
+            head="mlp",
+            head_width=256,
+            head_depth=3,
+            coordinates="unit",
+            context="none",
+        ),
+        windows=_PAPER_WINDOWS.model_copy(update={"zero_is_nodata": True}),
+        training=TrainingSettings(
+            iterations=400_000,
+            batch=8,
+            learning_rate=3e-4,
+            weight_decay=1e-4,
+            clip=1.0,
+            warm_up=0.0,
+            ema=0.0,
+            augment=False,
+            validate_every=2_000,
+            preview_every=10_000,
+        ),
+        sampling=SamplingSettings(solver="euler", steps=50, points=300, outside="clip"),
+    ),
+}
+
+
+def choose_preset(name: str, *, accelerated: bool) -> Settings:
+    """The preset of that name; ``auto`` is quick on a CPU and full on a GPU."""
+    if name == "auto":
+        name = "full" if accelerated else "quick"
+    if name not in PRESETS:
+        raise UserError(
+            f"There is no preset called '{name}'.",
+            f"Choose one of: auto, {', '.join(PRESETS)}.",
+        )
+    return PRESETS[name]
+
+
+def change_settings(settings: Settings, changes: dict[str, str]) -> Settings:
+    """Settings with single values changed by their path, such as ``network.width``."""
+    values: dict[str, Any] = settings.model_dump()
+    for path, text in changes.items():
+        room, _, key = path.partition(".")
+        if room not in values or not isinstance(values[room], dict) or key not in values[room]:
+            known = [f"{r}.{k}" for r, v in values.items() if isinstance(v, dict) for k in v]
+            raise UserError(
+                f"There is no setting '{path}'.", f"The settings are: {', '.join(known)}."
+            )
+        values[room][key] = None if text.lower() == "none" else text
+    try:
+        return Settings.model_validate(values)
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(str(part) for part in first["loc"])
+        raise UserError(
+            f"The setting '{where}' cannot be {first['input']!r}.", first["msg"] + "."
+        ) from None

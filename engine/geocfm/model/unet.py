@@ -1,0 +1,66 @@
+"""The image encoder F of the paper (Eq. 8): geo-images (B, C, H, W) to features (B, D, H, W)."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+GROUPS = 8
+
+
+class ResidualBlock(nn.Module):
+    """Two 3x3 convolutions with GroupNorm and SiLU, and a skip (1x1 where the width changes)."""
+
+    def __init__(self, channels_in: int, channels_out: int) -> None:
+        super().__init__()
+        self.first = nn.Conv2d(channels_in, channels_out, 3, padding=1)
+        self.first_norm = nn.GroupNorm(GROUPS, channels_out)
+        self.second = nn.Conv2d(channels_out, channels_out, 3, padding=1)
+        self.second_norm = nn.GroupNorm(GROUPS, channels_out)
+        self.skip: nn.Module = (
+            nn.Identity()
+            if channels_in == channels_out
+            else nn.Conv2d(channels_in, channels_out, 1)
+        )
+
+    def forward(self, images: Tensor) -> Tensor:
+        """(B, channels_in, H, W) to (B, channels_out, H, W)."""
+        hidden = functional.silu(self.first_norm(self.first(images)))
+        hidden = self.second_norm(self.second(hidden))
+        return functional.silu(hidden + self.skip(images))
+
+
+class UNet(nn.Module):
+    """Widths nf * (1, 2, 4, ...), average pooling down, bilinear up to the skip's own size.
+
+    Upsampling goes to the size of the skip, because 220 = 8 * 27.5 does not come back by doubling.
+    """
+
+    def __init__(self, channels: int, width: int, depth: int, features: int) -> None:
+        super().__init__()
+        widths = [width * 2**level for level in range(depth + 1)]
+        inputs = [channels, *widths[:-1]]
+        self.down = nn.ModuleList(ResidualBlock(i, o) for i, o in zip(inputs, widths, strict=True))
+        self.project = nn.ModuleList(
+            nn.Conv2d(widths[level + 1], widths[level], 1) for level in range(depth)
+        )
+        self.up = nn.ModuleList(
+            ResidualBlock(2 * widths[level], widths[level]) for level in range(depth)
+        )
+        self.final = nn.Conv2d(width, features, 1)
+
+    def forward(self, images: Tensor) -> Tensor:
+        """(B, C, H, W) to (B, D, H, W)."""
+        skips: list[Tensor] = []
+        hidden = images
+        for level, block in enumerate(self.down):
+            hidden = block(functional.avg_pool2d(hidden, 2) if level else hidden)
+            skips.append(hidden)
+        for level in reversed(range(len(self.up))):
+            skip = skips[level]
+            hidden = functional.interpolate(
+                hidden, size=skip.shape[-2:], mode="bilinear", align_corners=False
+            )
+            hidden = self.up[level](torch.cat([self.project[level](hidden), skip], dim=1))
+        return functional.silu(self.final(hidden))

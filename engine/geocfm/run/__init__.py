@@ -1,0 +1,39 @@
+"""Running a job: opens what it names, does the work, writes what it asks for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from geocfm.events import Reporter, Started
+from geocfm.job import CheckJob, EvaluateJob, InfoJob, Job, MapJob, SampleJob, TrainJob
+from geocfm.model.checkpoint import load_card, software_versions
+from geocfm.model.device import choose_device, describe_device
+from geocfm.run.apply import run_evaluate, run_map, run_sample
+from geocfm.run.learn import run_check, run_train
+
+
+def run_info(job: InfoJob, reporter: Reporter) -> None:
+    """Print a model's card."""
+    card = load_card(job.checkpoint)
+    for line in card.sentences():
+        reporter.note(line)
+    reporter.report("model", card.model_dump(mode="json"))
+
+
+_RUNNERS: dict[type[Job], Callable[[Any, Reporter], None]] = {
+    CheckJob: run_check,
+    TrainJob: run_train,
+    MapJob: run_map,
+    SampleJob: run_sample,
+    EvaluateJob: run_evaluate,
+    InfoJob: run_info,
+}
+
+
+def run_job(name: str, job: Job, reporter: Reporter) -> None:
+    """Do what the job says; progress, results and files are told to the reporter."""
+    device = getattr(job, "device", None)
+    said = describe_device(choose_device(device)) if device else ""
+    reporter.sink.emit(Started(command=name, versions=software_versions(), device=said))
+    _RUNNERS[type(job)](job, reporter)

@@ -1,0 +1,202 @@
+import json
+from pathlib import Path
+
+import numpy as np
+import pyogrio.raw
+import pytest
+import shapely
+from geocfm.errors import UserError
+from geocfm.geo.grid import Grid, reproject_points
+from geocfm.geo.occurrences import OccurrenceCounts, read_occurrences
+from rasterio.crs import CRS
+from rasterio.transform import Affine
+
+GRID = Grid(CRS.from_epsg(32750), Affine(100, 0, 500_000, 0, -100, 7_000_000), 60, 80)
+PIXELS = np.array([[0.25, 0.75], [10.5, 20.125], [79.9, 59.9]])
+LONLAT = reproject_points(GRID.to_world(PIXELS), GRID.crs, CRS.from_epsg(4326))
+
+
+def write(path: Path, shapes: list, crs: str | None, layer: str | None = None, **columns) -> Path:
+    pyogrio.raw.write(
+        path,
+        shapely.to_wkb(np.array(shapes, dtype=object)),
+        [np.array(values) for values in columns.values()],
+        list(columns),
+        layer=layer,
+        geometry_type="Unknown" if path.suffix != ".shp" else shapes[0].geom_type,
+        crs=crs,
+        append=path.exists(),
+    )
+    return path
+
+
+def points(xy: np.ndarray) -> list:
+    return list(shapely.points(xy))
+
+
+@pytest.mark.parametrize("suffix", [".shp", ".gpkg", ".geojson"])
+@pytest.mark.parametrize("crs", ["EPSG:4326", "EPSG:32750"])
+def test_formats_and_crs(tmp_path, suffix, crs):
+    xy = LONLAT if crs == "EPSG:4326" else GRID.to_world(PIXELS)
+    path = write(tmp_path / f"a{suffix}", points(xy), crs, number=[1, 2, 3])
+    found = read_occurrences(path, GRID)
+    np.testing.assert_allclose(found.points, PIXELS, atol=1e-4)  # GeoJSON keeps 7 decimals: 1 cm
+    assert found.counts == OccurrenceCounts(3, 0, 0, 0, 0, 3)
+    assert found.source == str(path)
+    assert found.ids.dtype == np.int64
+    assert len(set(found.ids.tolist())) == 3
+
+
+def test_rotated_grid(tmp_path):
+    turn = Affine.translation(500_000, 7_000_000) @ Affine.rotation(30) @ Affine.scale(100, -100)
+    grid = Grid(GRID.crs, turn, 60, 80)
+    path = write(tmp_path / "a.gpkg", points(grid.to_world(PIXELS)), "EPSG:32750", n=[1, 2, 3])
+    np.testing.assert_allclose(read_occurrences(path, grid).points, PIXELS, atol=1e-6)
+
+
+def test_layers_of_a_geopackage(tmp_path):
+    path = tmp_path / "a.gpkg"
+
+    def add(layer: str, shape: shapely.Geometry, kind: str) -> None:
+        pyogrio.raw.write(
+            path,
+            shapely.to_wkb(np.array([shape])),
+            [np.array([1])],
+            ["n"],
+            layer=layer,
+            geometry_type=kind,
+            crs="EPSG:32750",
+            append=path.exists(),
+        )
+
+    x, y = GRID.to_world(PIXELS[:1])[0]
+    add("leases", shapely.box(x, y - 500, x + 500, y), "Polygon")
+    add("mines", shapely.Point(x, y), "Point")
+    np.testing.assert_allclose(read_occurrences(path, GRID).points, PIXELS[:1], atol=1e-6)
+    centre = GRID.to_pixel(x + 250, y - 250)
+    np.testing.assert_allclose(
+        read_occurrences(path, GRID, layer="leases").points, centre, atol=1e-6
+    )
+    add("prospects", shapely.Point(x, y), "Point")
+    with pytest.raises(UserError, match="several layers") as caught:
+        read_occurrences(path, GRID)
+    assert "leases, mines, prospects" in caught.value.hint
+    with pytest.raises(UserError, match="no layer 'mine'") as caught:
+        read_occurrences(path, GRID, layer="mine")
+    assert "Did you mean 'mines'" in caught.value.hint
+
+
+def test_every_geometry_and_every_loss_is_counted(tmp_path):
+    x, y = GRID.to_world([[5, 5]])[0]
+    shapes = [
+        shapely.MultiPoint([(x, y, 12.0), (x + 1, y, 13.0), (x + 1000, y, 14.0)]),  # 2 in one cell
+        shapely.box(x - 100, y - 300, x + 100, y - 100),  # centroid (x, y - 200)
+        shapely.LineString([(x, y - 400), (x + 200, y - 400)]),
+        None,
+        shapely.Point(x - 1e6, y),
+        shapely.Point(x, y),  # filtered out
+        shapely.Point(),
+    ]
+    metal = ["gold", "gold", "Gold", "gold", "gold", "tin", "gold"]
+    path = write(tmp_path / "a.gpkg", shapes, "EPSG:32750", metal=metal)
+    found = read_occurrences(path, GRID, where=["metal = gold"], deduplicate=True)
+    assert found.counts == OccurrenceCounts(
+        read=9, without_geometry=2, filtered_out=1, outside=1, duplicates=1, used=4
+    )
+    np.testing.assert_allclose(found.points, [[5, 5], [15, 5], [5, 7], [6, 9]], atol=1e-6)
+    assert found.ids.tolist() == [1, 1, 2, 3]
+    assert found.where == ("metal = gold",)
+    assert read_occurrences(path, GRID).counts == OccurrenceCounts(9, 2, 0, 1, 0, 6)
+
+
+def test_filters_are_joined_and_explain_themselves(tmp_path):
+    path = write(
+        tmp_path / "a.shp",
+        points(LONLAT),
+        "EPSG:4326",
+        metal=["gold", "tin", "gold"],
+        grade=[1.0, 2.0, 3.0],
+    )
+    found = read_occurrences(path, GRID, where=["METAL ~ gold", "grade > 2"])
+    np.testing.assert_allclose(found.points, PIXELS[2:], atol=1e-4)
+    with pytest.raises(UserError, match="No occurrence matches") as caught:
+        read_occurrences(path, GRID, where=["metal ~ silver"])
+    assert "gold (2), tin (1)" in caught.value.hint
+    with pytest.raises(UserError, match="no field 'metl'"):
+        read_occurrences(path, GRID, where=["metl ~ gold"])
+
+
+def test_nothing_left_is_told_by_the_counts(tmp_path):
+    path = write(tmp_path / "a.gpkg", points(LONLAT + 20), "EPSG:4326", n=[1, 2, 3])
+    found = read_occurrences(path, GRID)
+    assert found.points.shape == (0, 2)
+    assert found.counts == OccurrenceCounts(3, 0, 0, 3, 0, 0)
+    empty = tmp_path / "empty.geojson"
+    empty.write_text(json.dumps({"type": "FeatureCollection", "features": []}))
+    assert read_occurrences(empty, GRID, where=[]).counts.read == 0
+
+
+def test_a_missing_crs_must_be_given(tmp_path):
+    with pytest.warns(UserWarning, match="crs"):
+        path = write(tmp_path / "a.shp", points(LONLAT), None, n=[1, 2, 3])
+    with pytest.raises(UserError, match="in which coordinate system"):
+        read_occurrences(path, GRID)
+    np.testing.assert_allclose(read_occurrences(path, GRID, crs="4326").points, PIXELS, atol=1e-4)
+
+
+@pytest.mark.parametrize("delimiter", [",", ";", "\t"])
+@pytest.mark.parametrize("names", ["Longitude Latitude", "LONG LAT", "lng lat", "Lon_DD Lat_DD"])
+def test_tables_in_degrees(tmp_path, delimiter, names):
+    x, y = names.split()
+    rows = [["name", y, x], *([f'"Gold, {i}"', str(b), str(a)] for i, (a, b) in enumerate(LONLAT))]
+    path = tmp_path / "a.csv"
+    path.write_text("\n".join(delimiter.join(row) for row in rows), encoding="utf-8-sig")
+    found = read_occurrences(path, GRID, where=["name ~ 1, 2"])
+    np.testing.assert_allclose(found.points, PIXELS[1:], atol=1e-6)
+    assert found.ids.tolist() == [2, 3]
+    assert found.counts == OccurrenceCounts(3, 0, 1, 0, 0, 2)
+
+
+def test_tables_in_a_given_crs(tmp_path):
+    world = GRID.to_world(PIXELS)
+    path = tmp_path / "a.csv"
+    rows = "".join(f"{x};{y};Coté\n".replace(".", ",") for x, y in world)
+    path.write_bytes(f"Easting;Northing;site\n{rows};;leer\n".encode("latin-1"))
+    with pytest.raises(UserError, match="in which coordinate system"):
+        read_occurrences(path, GRID)
+    found = read_occurrences(path, GRID, crs="EPSG:32750", where=["site != leer"])
+    np.testing.assert_allclose(found.points, PIXELS, atol=1e-6)
+    assert found.counts == OccurrenceCounts(4, 1, 0, 0, 0, 3)
+    path.write_text("a,b,c\n" + "".join(f"q,{y},{x}\n" for x, y in world))
+    found = read_occurrences(path, GRID, x_column="C", y_column="b", crs="EPSG:32750")
+    np.testing.assert_allclose(found.points, PIXELS, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("text", "options", "words"),
+    [
+        ("lon,lat\n117,-27\n117E,-27\n", {}, "Line 3 .*'117E' in the coordinate column 'lon'"),
+        ("a,b\n1,2\n", {}, "No coordinate columns"),
+        ("a,b\n1,2\n", {"x_column": "a"}, "Only one coordinate column"),
+        ("a,b\n1,2\n", {"x_column": "a", "y_column": "z"}, "no column 'z'"),
+        ("", {}, "No coordinate columns"),
+    ],
+)
+def test_table_mistakes(tmp_path, text, options, words):
+    path = tmp_path / "a.csv"
+    path.write_text(text)
+    with pytest.raises(UserError, match=words):
+        read_occurrences(path, GRID, **options)
+
+
+@pytest.mark.parametrize("name", ["gone.csv", "gone.shp"])
+def test_missing_file(tmp_path, name):
+    with pytest.raises(UserError, match="does not exist"):
+        read_occurrences(tmp_path / name, GRID)
+
+
+def test_unreadable_file(tmp_path):
+    path = tmp_path / "a.gpkg"
+    path.write_bytes(b"no database")
+    with pytest.raises(UserError, match="not a vector file"):
+        read_occurrences(path, GRID)
