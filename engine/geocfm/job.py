@@ -28,7 +28,7 @@ class Job(BaseModel):
 class _Rasters(Job):
     raster: list[str] = Field(
         min_length=1,
-        description="A layer: [name=]path[:band]. Repeat it, or use a pattern such as 'data/*.tif'.",
+        description="A layer: [name=]path[:band]. Repeat it, or give a pattern: 'data/*.tif'.",
     )
 
 
@@ -107,13 +107,7 @@ class ApplyingJob(_Rasters):
     steps: int | None = Field(None, ge=1, le=1000, description="Steps of the solver.")
 
 
-class _Mapping(ApplyingJob):
-    density: Literal["kde", "exact"] = Field(
-        "exact", description="exact: the flow's own density; kde: smoothed draws."
-    )
-
-
-class MapJob(_Mapping):
+class MapJob(ApplyingJob):
     """Make the prospectivity map: relative density as a Cloud Optimized GeoTIFF."""
 
     aoi: Path | None = Field(None, description="Map only inside these polygons.")
@@ -129,7 +123,7 @@ class SampleJob(ApplyingJob):
     out: Path = Field(description="The GeoPackage to write.")
 
 
-class EvaluateJob(_Mapping, OccurrenceInput):
+class EvaluateJob(ApplyingJob, OccurrenceInput):
     """Measure the model on the tiles it never saw: capture curve as JSON and plots."""
 
     out: Path = Field(description="The folder to write into.")

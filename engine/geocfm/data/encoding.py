@@ -31,7 +31,7 @@ class Encoder:
                 channels.append(self._standardise(layer, plane, mask))
         if self.settings.validity_channels:
             channels += list(valid.astype(np.float32))
-        return np.stack(channels), valid.any(axis=0)
+        return np.stack(channels), some_data(valid)
 
     def _standardise(
         self, layer: LayerCard, plane: NDArray[np.float32], mask: NDArray[np.bool_]
@@ -41,6 +41,11 @@ class Encoder:
             mean, std = float(plane[mask].mean()), float(plane[mask].std())
         scaled = (plane - np.float32(mean)) / np.float32(std or 1.0)
         return np.where(mask, scaled, np.float32(0))
+
+
+def some_data(valid: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """The footprint (h, w): cells where at least one layer (L, h, w) has data."""
+    return np.logical_or.reduce(valid, axis=0)
 
 
 def data_mask(values: NDArray[np.float32], zero_is_nodata: bool) -> NDArray[np.bool_]:

@@ -121,7 +121,8 @@ def _warnings(
             found.append(f"Layer {layer.name} has the same value everywhere and teaches nothing.")
         if layer.infinite_cells:
             found.append(
-                f"Layer {layer.name} has {layer.infinite_cells} infinite values; they count as no-data."
+                f"Layer {layer.name} has {layer.infinite_cells} infinite values; "
+                "they count as no-data."
             )
         if 0 < layer.coverage < LITTLE_COVERAGE:
             found.append(
@@ -142,7 +143,8 @@ def _problems(
     layers: list[LayerReport], counts: dict[str, int], windows: dict[str, int]
 ) -> list[str]:
     found = [
-        f"Layer {layer.name} has no data on the grid: leave it out, or choose another grid (--like)."
+        f"Layer {layer.name} has no data on the grid: leave it out, or choose another grid "
+        "(--like)."
         for layer in layers
         if not layer.coverage
     ]
@@ -153,6 +155,7 @@ def _problems(
         )
     elif not windows["train"]:
         found.append(
-            "No training window holds an occurrence: use smaller windows (--window) or tiles (--tile)."
+            "No training window holds an occurrence: use smaller windows (--window) "
+            "or other tiles (--tile)."
         )
     return found

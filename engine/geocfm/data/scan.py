@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from geocfm.data.encoding import data_mask
+from geocfm.data.encoding import data_mask, some_data
 from geocfm.data.split import TRAIN, Split
 from geocfm.data.windows import blocks, box_sums
 from geocfm.geo.grid import Grid, Window
@@ -129,10 +129,11 @@ def scan_layers(
             scan.infinite += np.isinf(values).sum(axis=(1, 2))
             for index, layer in enumerate(stack.layers):
                 _add_block(scan, number, index, values[index][valid[index]], layer.categorical)
-            _count_footprint(scan, block, valid.any(axis=0))
+            footprint = some_data(valid)
+            _count_footprint(scan, block, footprint)
             row, col = cells[:, 1] - block.row, cells[:, 0] - block.col
             here = (row >= 0) & (row < block.height) & (col >= 0) & (col < block.width)
-            scan.on_data[here] = valid.any(axis=0)[row[here], col[here]]
+            scan.on_data[here] = footprint[row[here], col[here]]
             done += block.height * block.width
             progress(done, total)
     return scan

@@ -8,7 +8,7 @@ import numpy as np
 import rasterio
 from numpy.typing import NDArray
 
-from geocfm.data.split import TEST, TRAIN, Split
+from geocfm.data.split import TEST, TRAIN, VALIDATION, Split
 from geocfm.data.windows import blocks
 from geocfm.evaluation.capture import CaptureCurve
 from geocfm.geo.grid import Grid, Window
@@ -20,6 +20,7 @@ class Evaluation:
     """Capture on the checkpoint's own test tiles, and on its training tiles."""
 
     test: CaptureCurve
+    validation: CaptureCurve
     train: CaptureCurve
     on_no_data: int
 
@@ -27,6 +28,7 @@ class Evaluation:
         """For the JSON file."""
         return {
             "test": self.test.to_dict(),
+            "validation": self.validation.to_dict(),
             "train": self.train.to_dict(),
             "occurrences_on_no_data": self.on_no_data,
             "meaning": "captured: share of occurrences in the most prospective share of the area; "
@@ -38,7 +40,7 @@ def evaluate_map(
     raw: RawMap, grid: Grid, points: NDArray[np.float64], split: Split, split_grid: Grid
 ) -> Evaluation:
     """Stream the map once. ``split_grid`` is the grid the split's tiles are counted on."""
-    curves = {TEST: CaptureCurve(), TRAIN: CaptureCurve()}
+    curves = {role: CaptureCurve() for role in (TEST, VALIDATION, TRAIN)}
     offset = split_grid.to_pixel(*grid.to_world(np.zeros((1, 2)))[0])[0]
     cells = np.floor(points).astype(np.int64)
     point_roles = split.role_of_points(points + offset)
@@ -59,7 +61,7 @@ def evaluate_map(
                 chosen = valid & (roles == role)
                 curve.add_cells(density[chosen], km2[chosen])
                 curve.add_occurrences(density[row, col][found & (point_roles[here] == role)])
-    return Evaluation(curves[TEST], curves[TRAIN], missed)
+    return Evaluation(curves[TEST], curves[VALIDATION], curves[TRAIN], missed)
 
 
 def _cells_in(

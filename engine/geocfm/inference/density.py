@@ -1,20 +1,14 @@
-"""The density of one window on its cells: from draws, or exactly."""
+"""The density of a window on its cells, from draws."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 from numpy.typing import NDArray
-from scipy.ndimage import gaussian_filter, zoom
+from scipy.ndimage import gaussian_filter
 
 from geocfm.inference.predictor import EncodedWindows, Predictor
 
 SMALLEST_BANDWIDTH = 1.0  # cells
-EXACT_STRIDE = 2  # the exact density is computed on every second cell and interpolated
-
-WindowDensity = Callable[[Predictor, EncodedWindows, int], list[NDArray[np.float64]]]
-"""(predictor, windows, seed) -> relative density (P, P) per window: mean 1 over its data cells."""
 
 
 def smoothed_counts(points: NDArray[np.float64], size: int) -> NDArray[np.float64]:
@@ -47,28 +41,3 @@ def density_from_draws(
         relative(smoothed_counts(draw.points, predictor.window_size), footprint)
         for draw, footprint in zip(draws, encoded.footprints, strict=True)
     ]
-
-
-def density_exactly(
-    predictor: Predictor, encoded: EncodedWindows, seed: int
-) -> list[NDArray[np.float64]]:
-    """The flow's own density, integrated backwards from every second cell; no noise, no seed."""
-    size = predictor.window_size
-    centres = (np.arange(0, size, EXACT_STRIDE) + EXACT_STRIDE / 2) / size
-    x, y = np.meshgrid(centres, centres)
-    points = np.stack([x.ravel(), y.ravel()], axis=1)
-    many = len(encoded.windows)
-    logs = predictor.log_density(
-        encoded, np.tile(points, (many, 1)), np.repeat(np.arange(many), len(points))
-    )
-    densities = []
-    for coarse, footprint in zip(
-        logs.reshape(many, len(centres), -1), encoded.footprints, strict=True
-    ):
-        fine = zoom(coarse, EXACT_STRIDE, order=1, mode="nearest", grid_mode=True)
-        fine = fine[:size, :size]
-        densities.append(relative(np.exp(fine - fine.max()), footprint))
-    return densities
-
-
-DENSITIES: dict[str, WindowDensity] = {"kde": density_from_draws, "exact": density_exactly}

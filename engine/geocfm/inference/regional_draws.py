@@ -155,7 +155,7 @@ def _mapped_km2(
 ) -> float:
     """The window's part of the mapped area: parts of all windows sum to the whole."""
     row, col = np.nonzero(mapped)
-    centres = np.stack([col + window.col, row + window.row], axis=1) + 0.5
+    centres = np.stack([col + (window.col + 0.5), row + (window.row + 0.5)], axis=1)
     sizes = np.broadcast_to(predictor.layers.grid.cell_areas(window), mapped.shape)[row, col]
     return float((mosaic.share(window, centres) * sizes).sum())
 

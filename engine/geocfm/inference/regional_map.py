@@ -13,7 +13,7 @@ from geocfm.events import Reporter
 from geocfm.geo.area import Area
 from geocfm.geo.grid import Window
 from geocfm.geo.writing import open_raster_for_blocks
-from geocfm.inference.density import DENSITIES
+from geocfm.inference.density import density_from_draws
 from geocfm.inference.mosaic import LEVELS, MappedWindow, Mosaic, blend
 from geocfm.inference.predictor import Predictor
 
@@ -49,7 +49,6 @@ def map_windows(
     predictor: Predictor,
     mosaic: Mosaic,
     windows: list[Window],
-    density: str,
     combine: str,
     seed: int,
     reporter: Reporter,
@@ -60,7 +59,7 @@ def map_windows(
     for first in range(0, len(windows), BATCH):
         stage(first, len(windows))
         encoded = predictor.encode(windows[first : first + BATCH])
-        mapped = DENSITIES[density](predictor, encoded, seed)
+        mapped = density_from_draws(predictor, encoded, seed)
         for offset, values in enumerate(mapped):
             footprint = encoded.footprints[offset]
             if footprint.any():
@@ -73,7 +72,6 @@ def write_raw_map(
     path: Path,
     predictor: Predictor,
     area: Area | None,
-    density: str,
     combine: str,
     seed: int,
     reporter: Reporter,
@@ -82,7 +80,7 @@ def write_raw_map(
     grid = predictor.layers.grid
     mosaic, windows = region_mosaic(predictor, area)
     total, area_km2 = 0.0, 0.0
-    mapped = map_windows(predictor, mosaic, windows, density, combine, seed, reporter)
+    mapped = map_windows(predictor, mosaic, windows, combine, seed, reporter)
     with open_raster_for_blocks(path, grid) as raster:
         for strip, values in blend(mosaic, mapped):
             if area is not None:

@@ -100,7 +100,8 @@ class ModelCard(_Card):
             *[f"Layer {text}" for text in columns],
             f"Grid: {self.grid.height} rows x {self.grid.width} columns, cell size {cell:g}; "
             f"windows of {self.window_size} cells.",
-            f"Tiles: {parts}. Seed {self.seed}, iteration {self.iterations}; {figures or 'no figures'}.",
+            f"Tiles: {parts}. Seed {self.seed}, iteration {self.iterations}; "
+            f"{figures or 'no figures'}.",
             "To apply it, give rasters for these layers by name; the map is relative density, "
             "not the probability of a deposit.",
         ]

@@ -82,7 +82,7 @@ def _velocity_and_divergence(velocity: Velocity, position: Tensor, t: Tensor) ->
 
 
 def log_density(velocity: Velocity, position: Tensor, steps: int, tableau: Tableau) -> Tensor:
-    """Exact log pi(x) (N,) at positions (N, 2): back along the flow to N(0, I), with its divergence.
+    """Exact log pi(x) (N,) at positions (N, 2): back along the flow to N(0, I).
 
     d log pi / dt = - div v along a path, so log pi(x_1) = log N(x_0) - integral of div v.
     """

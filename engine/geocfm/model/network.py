@@ -77,7 +77,7 @@ class _HeadBlock(nn.Module):
 
     def forward(self, hidden: Tensor) -> Tensor:
         inner = self.first(functional.silu(self.norm(hidden)))
-        return hidden + self.second(functional.silu(inner))  # type: ignore[no-any-return]
+        return hidden + self.second(functional.silu(inner))
 
 
 def _zero_linear(width: int) -> nn.Linear:
@@ -120,7 +120,7 @@ class VelocityNetwork(nn.Module):
 
     def encode(self, images: Tensor) -> FeatureMap:
         """Geo-images (B, C, H, W) to what the points read; once per window."""
-        features = self.unet(images)
+        features = self.unet(images.contiguous(memory_format=torch.channels_last))
         height, width = features.shape[-2:]
         rows = features.permute(0, 2, 3, 1).reshape(-1, features.shape[1])
         return FeatureMap(rows.float(), features.float().mean(dim=(2, 3)), height, width)
@@ -134,7 +134,7 @@ class VelocityNetwork(nn.Module):
         ]
         if self.settings.context == "pooled":
             parts.append(maps.context[image])
-        return self.head(torch.cat(parts, dim=1))  # type: ignore[no-any-return]
+        return self.head(torch.cat(parts, dim=1))
 
     @property
     def scale(self) -> float:

@@ -119,7 +119,6 @@ def run_map(job: MapJob, reporter: Reporter) -> None:
             scratch / "raw.tif",
             work.predictor,
             work.area,
-            job.density,
             job.combine,
             job.seed,
             reporter,
@@ -180,7 +179,7 @@ def run_evaluate(job: EvaluateJob, reporter: Reporter) -> None:
         )
         split = Split.from_card(work.card.split)
         raw = write_raw_map(
-            scratch / "raw.tif", work.predictor, None, job.density, job.combine, job.seed, reporter
+            scratch / "raw.tif", work.predictor, None, job.combine, job.seed, reporter
         )
         evaluation = evaluate_map(raw, grid, occurrences.points, split, work.training_grid)
         content = {
@@ -219,8 +218,8 @@ def _tell(evaluation: Evaluation, reporter: Reporter) -> None:
         reporter.note(
             f"Held-out tiles: the most prospective {100 * REPORTED_SHARE:.0f} % of the area holds "
             f"{100 * test.captured(REPORTED_SHARE):.0f} % of the {test.count} occurrences "
-            f"(chance: {100 * REPORTED_SHARE:.0f} %); area under the curve {test.under_curve():.2f} "
-            "(chance: 0.50)."
+            f"(chance: {100 * REPORTED_SHARE:.0f} %); area under the curve "
+            f"{test.under_curve():.2f} (chance: 0.50)."
         )
     else:
         reporter.warn("No occurrence lies on the held-out tiles, so the model cannot be judged.")

@@ -141,8 +141,8 @@ def run_train(job: TrainJob, reporter: Reporter) -> None:
         reporter.note("Stopped early: validation no longer improved.")
     best = result.best
     reporter.note(
-        f"{result.last.iteration} iterations in {result.seconds / 60:.1f} minutes; best at iteration "
-        f"{best.iteration}" + _validation(best) + "."
+        f"{result.last.iteration} iterations in {result.seconds / 60:.1f} minutes; best at "
+        f"iteration {best.iteration}{_validation(best)}."
     )
     reporter.wrote("checkpoint", job.out, "the best model on the validation tiles")
     reporter.wrote("checkpoint", last, "the model at the end of training")

@@ -194,7 +194,7 @@ class _Run:
             group["lr"] = rate
         with _mixed_precision(self._device):
             loss = batch_loss(self._network, batch)
-        value = float(loss)
+        value = loss.item()
         if not math.isfinite(value):
             raise UserError(
                 f"Training broke down at iteration {self.iteration + 1}: the loss is {value}.",
@@ -268,7 +268,7 @@ class _Run:
         for batch in self._validation:
             with _mixed_precision(self._device):
                 loss = batch_loss(self.averaged.network, batch.to(self._device))
-            total += float(loss) * len(batch.points)
+            total += loss.item() * len(batch.points)
             points += len(batch.points)
         return total / points
 
