@@ -23,6 +23,7 @@ from geocfm.job import (
     InfoJob,
     Job,
     MapJob,
+    MemoryJob,
     SampleJob,
     TrainJob,
     make_job,
@@ -38,6 +39,7 @@ COMMANDS: dict[str, type[Job]] = {
     "evaluate": EvaluateJob,
     "info": InfoJob,
 }
+BENCHMARKS: dict[str, type[Job]] = {"memory": MemoryJob}
 
 app = typer.Typer(
     name="geocfm",
@@ -95,6 +97,12 @@ def _command(name: str, kind: type[Job]) -> Callable[..., None]:
 
 for _name, _kind in COMMANDS.items():
     app.command(_name)(_command(_name, _kind))
+_benchmarks = typer.Typer(
+    help="Measurements that docs/benchmarks.md reports.", no_args_is_help=True
+)
+for _name, _kind in BENCHMARKS.items():
+    _benchmarks.command(_name)(_command(f"benchmark {_name}", _kind))
+app.add_typer(_benchmarks, name="benchmark")
 
 
 @app.callback(invoke_without_command=True)

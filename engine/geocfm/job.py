@@ -137,6 +137,16 @@ class InfoJob(Job):
     )
 
 
+class MemoryJob(Job):
+    """Measure peak memory on a virtual stack: statistics, training, a map."""
+
+    size: int = Field(20_000, ge=2000, multiple_of=1000, description="Cells along each side.")
+    layers: int = Field(8, ge=1, description="How many layers.")
+    iterations: int = Field(200, ge=1, description="Training iterations.")
+    windows: int = Field(500, ge=4, description="About so many windows are mapped.")
+    out: Path = Field(description="The folder for the stack and the results.")
+
+
 def make_job(kind: type[Job], values: dict[str, Any]) -> Job:
     """Validate values into a job; what is wrong is said by its option's name."""
     try:

@@ -36,11 +36,6 @@ class Batch:
         )
 
 
-def occupied(region: Region, windows: Sequence[Window]) -> list[Window]:
-    """The windows that hold an occurrence: the others have nothing to say to the loss."""
-    return [window for window in windows if len(region.points_in(window))]
-
-
 def count_image(points: NDArray[np.float64], size: int) -> NDArray[np.int64]:
     """Occurrences per cell (size, size) of points (N, 2) in [0, 1]^2 (paper, C.4)."""
     cells = np.minimum((points * size).astype(np.int64), size - 1)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from geocfm.data.patches import occupied
 from geocfm.data.region import Region
 from geocfm.data.split import ROLES
 
@@ -50,7 +49,7 @@ def inspect_region(region: Region) -> Preflight:
     layers = _layers(region)
     counts = _occurrence_counts(region)
     by_role = region.points_by_role()
-    with_points = {role: len(occupied(region, region.windows[role])) for role in ROLES}
+    with_points = {role: len(region.starts[role]) for role in ROLES}
     sentences = [f"The grid has {region.grid.describe()}."]
     sentences += [
         f"{layer.alignment}; {100 * layer.coverage:.0f} % of the cells have data."

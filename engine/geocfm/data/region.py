@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from geocfm.data.encoding import Encoder
 from geocfm.data.scan import Progress, Scan, scan_layers
 from geocfm.data.split import ROLES, Split, split_tiles
-from geocfm.data.windows import WindowPlan, lattice_windows, plan_windows
+from geocfm.data.windows import Starts, WindowPlan, lattice_starts, lattice_sums, plan_windows
 from geocfm.geo.grid import Grid, Window
 from geocfm.geo.occurrences import Occurrences
 from geocfm.geo.rasters import Layer, Stack
@@ -33,7 +33,7 @@ class Region:
     split: Split
     scan: Scan
     layer_cards: tuple[LayerCard, ...]
-    windows: dict[str, list[Window]]  # by role, footprint and buffer rule applied
+    starts: dict[str, Starts]  # windows that hold an occurrence, by role
 
     @property
     def encoder(self) -> Encoder:
@@ -60,6 +60,10 @@ class Region:
         inside = ((local >= 0) & (local < (window.width, window.height))).all(axis=1)
         return local[inside] / (window.width, window.height)
 
+    def window(self, start: NDArray[np.int64]) -> Window:
+        """The window that begins at (row, column)."""
+        return Window(int(start[0]), int(start[1]), self.plan.size, self.plan.size)
+
     def points_by_role(self) -> dict[str, int]:
         """How many occurrences lie on tiles of each role."""
         roles = self.split.role_of_points(self.points)
@@ -80,23 +84,37 @@ def prepare_region(
     scan = scan_layers(
         stack, split, plan.stride, occurrences.points, settings.zero_is_nodata, progress
     )
-    windows = lattice_windows(grid, plan.size, plan.stride)
-    enough = scan.footprint_share(windows) >= settings.footprint
-    roles = split.role_of_windows(windows)
-    by_role = {
-        name: [w for w, ok, role in zip(windows, enough, roles, strict=True) if ok and role == n]
-        for n, name in enumerate(ROLES)
-    }
+    points = occurrences.points[scan.on_data]
+    starts = _learning_windows(grid, plan, points, split, scan, settings)
     return Region(
         grid=grid,
         layers=list(layers),
         stack=stack,
         occurrences=occurrences,
-        points=occurrences.points[scan.on_data],
+        points=points,
         settings=settings,
         plan=plan,
         split=split,
         scan=scan,
         layer_cards=scan.layer_cards(list(layers), split),
-        windows=by_role,
+        starts=starts,
     )
+
+
+def _learning_windows(
+    grid: Grid,
+    plan: WindowPlan,
+    points: NDArray[np.float64],
+    split: Split,
+    scan: Scan,
+    settings: WindowSettings,
+) -> dict[str, Starts]:
+    """Windows with an occurrence and enough data, by role; the others have no loss to give."""
+    col, row = (points // plan.stride).astype(np.int64).T
+    counts = np.zeros_like(scan.footprint_cells)
+    np.add.at(counts, (row, col), 1)
+    starts = lattice_starts(grid, plan.size, plan.stride)
+    starts = starts[lattice_sums(counts, starts, plan.size, plan.stride) > 0]
+    starts = starts[scan.footprint_share(starts, plan.size) >= settings.footprint]
+    roles = split.role_of_windows(starts, plan.size)
+    return {name: starts[roles == number] for number, name in enumerate(ROLES)}

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from geocfm.data.encoding import data_mask, some_data
 from geocfm.data.split import TRAIN, Split
-from geocfm.data.windows import blocks, box_sums
+from geocfm.data.windows import Starts, blocks, lattice_sums
 from geocfm.geo.grid import Grid, Window
 from geocfm.geo.rasters import Layer, Stack
 from geocfm.model.checkpoint import LayerCard
@@ -44,19 +44,9 @@ class Scan:
         """Share of the grid's cells where each layer has data."""
         return self.counts.sum(axis=0) / (grid.height * grid.width)
 
-    def footprint_share(self, windows: list[Window]) -> NDArray[np.float64]:
+    def footprint_share(self, starts: Starts, size: int) -> NDArray[np.float64]:
         """Share of each lattice window's cells with data in some layer."""
-        box = np.array([(w.row, w.col, w.row_stop, w.col_stop) for w in windows], dtype=np.int64)
-        box = box // self.stride
-        rows, cols = self.footprint_cells.shape
-        sums = box_sums(
-            self.footprint_cells,
-            box[:, 0],
-            box[:, 1],
-            np.minimum(box[:, 2], rows),
-            np.minimum(box[:, 3], cols),
-        )
-        return sums / np.array([w.height * w.width for w in windows])
+        return lattice_sums(self.footprint_cells, starts, size, self.stride) / size**2
 
     def layer_cards(self, layers: list[Layer], split: Split) -> tuple[LayerCard, ...]:
         """Statistics of the training tiles (of all tiles for a layer with no data in those)."""

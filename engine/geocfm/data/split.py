@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from geocfm.data.windows import box_sums
+from geocfm.data.windows import Starts, box_sums
 from geocfm.geo.grid import Grid, Window
 from geocfm.model.checkpoint import SplitCard
 from geocfm.model.settings import WindowSettings
@@ -59,20 +58,16 @@ class Split:
         inside = inside_row[:, None] & inside_col[None, :]
         return np.where(inside, self.roles[row[:, None], col[None, :]], NO_ROLE).astype(np.int8)
 
-    def role_of_windows(self, windows: Sequence[Window]) -> NDArray[np.int8]:
+    def role_of_windows(self, starts: Starts, size: int) -> NDArray[np.int8]:
         """The role of each window, or NO_ROLE: all tiles it touches must have one role."""
-        box = np.array([(w.row, w.col, w.row_stop, w.col_stop) for w in windows], dtype=np.int64)
-        box = box.reshape(-1, 4)
-        top = np.clip(np.searchsorted(self.row_edges, box[:, 0], "right") - 1, 0, None)
-        left = np.clip(np.searchsorted(self.col_edges, box[:, 1], "right") - 1, 0, None)
-        bottom = np.minimum(
-            np.searchsorted(self.row_edges, box[:, 2], "left"), len(self.row_edges) - 1
-        )
-        right = np.minimum(
-            np.searchsorted(self.col_edges, box[:, 3], "left"), len(self.col_edges) - 1
-        )
+        rows, cols = starts[:, 0], starts[:, 1]
+        top = np.searchsorted(self.row_edges, rows, "right") - 1
+        left = np.searchsorted(self.col_edges, cols, "right") - 1
+        last = len(self.row_edges) - 1, len(self.col_edges) - 1
+        bottom = np.minimum(np.searchsorted(self.row_edges, rows + size, "left"), last[0])
+        right = np.minimum(np.searchsorted(self.col_edges, cols + size, "left"), last[1])
         touched = (bottom - top) * (right - left)
-        role = np.full(len(windows), NO_ROLE, dtype=np.int8)
+        role = np.full(len(starts), NO_ROLE, dtype=np.int8)
         for candidate in (TRAIN, VALIDATION, TEST):
             same = box_sums((self.roles == candidate).astype(np.int64), top, left, bottom, right)
             role[same == touched] = candidate

@@ -21,6 +21,10 @@ TILES_WANTED = 24
 BLOCK = 1024  # the largest piece read at once, cells
 
 
+Starts = NDArray[np.int64]
+"""Windows of one size as (N, 2): the first row and column of each."""
+
+
 @dataclass(frozen=True)
 class WindowPlan:
     """Sizes in cells, and the sentence that says how they were chosen."""
@@ -64,11 +68,20 @@ def _choose_tile(grid: Grid, size: int) -> int:
     return int(min(max(round(side / step) * step, size), 3 * size))
 
 
-def lattice_windows(grid: Grid, size: int, stride: int) -> list[Window]:
-    """Windows at multiples of the stride that lie within the grid (at least one)."""
-    rows = range(0, max(grid.height - size, 0) + 1, stride)
-    cols = range(0, max(grid.width - size, 0) + 1, stride)
-    return [Window(row, col, size, size) for row in rows for col in cols]
+def lattice_starts(grid: Grid, size: int, stride: int) -> Starts:
+    """First (row, column) of windows at multiples of the stride within the grid (at least one)."""
+    rows = np.arange(0, max(grid.height - size, 0) + 1, stride)
+    cols = np.arange(0, max(grid.width - size, 0) + 1, stride)
+    return np.stack(np.meshgrid(rows, cols, indexing="ij"), axis=-1).reshape(-1, 2)
+
+
+def lattice_sums(
+    cells: NDArray[np.int64], starts: Starts, size: int, stride: int
+) -> NDArray[np.int64]:
+    """Sums over windows of a quantity counted per stride x stride lattice cell."""
+    low = starts // stride
+    high = np.minimum(low + size // stride, cells.shape)
+    return box_sums(cells, low[:, 0], low[:, 1], high[:, 0], high[:, 1])
 
 
 def covering_starts(length: int, size: int, stride: int) -> list[int]:

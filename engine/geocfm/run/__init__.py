@@ -2,11 +2,24 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
+from dataclasses import asdict
 from typing import Any
 
+from geocfm.evaluation.memory import measure_memory
 from geocfm.events import Reporter, Started
-from geocfm.job import CheckJob, EvaluateJob, InfoJob, Job, MapJob, SampleJob, TrainJob
+from geocfm.geo.writing import atomic_path
+from geocfm.job import (
+    CheckJob,
+    EvaluateJob,
+    InfoJob,
+    Job,
+    MapJob,
+    MemoryJob,
+    SampleJob,
+    TrainJob,
+)
 from geocfm.model.checkpoint import load_card, software_versions
 from geocfm.model.device import choose_device, describe_device
 from geocfm.run.apply import run_evaluate, run_map, run_sample
@@ -21,6 +34,15 @@ def run_info(job: InfoJob, reporter: Reporter) -> None:
     reporter.report("model", card.model_dump(mode="json"))
 
 
+def run_memory(job: MemoryJob, reporter: Reporter) -> None:
+    """Measure peak memory and write the figures as JSON."""
+    steps = measure_memory(job.out, job.size, job.layers, job.iterations, job.windows, reporter)
+    content = {"job": job.model_dump(mode="json"), "steps": [asdict(step) for step in steps]}
+    with atomic_path(job.out / "memory.json") as temporary:
+        temporary.write_text(json.dumps(content, indent=1), encoding="utf-8")
+    reporter.wrote("benchmark", job.out / "memory.json", "peak memory of each step")
+
+
 _RUNNERS: dict[type[Job], Callable[[Any, Reporter], None]] = {
     CheckJob: run_check,
     TrainJob: run_train,
@@ -28,6 +50,7 @@ _RUNNERS: dict[type[Job], Callable[[Any, Reporter], None]] = {
     SampleJob: run_sample,
     EvaluateJob: run_evaluate,
     InfoJob: run_info,
+    MemoryJob: run_memory,
 }
 
 

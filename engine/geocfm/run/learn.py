@@ -10,7 +10,6 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from geocfm.data.patches import occupied
 from geocfm.data.preflight import Preflight, inspect_region
 from geocfm.data.region import Region, prepare_region
 from geocfm.errors import Cancelled, UserError
@@ -194,9 +193,10 @@ def _preview(
     path: Path, region: Region, example: Checkpoint, device: torch.device, seed: int
 ) -> None:
     """A picture of draws in the validation window with the most occurrences."""
-    role = "validation" if region.windows["validation"] else "train"
-    windows = occupied(region, region.windows[role]) or occupied(region, region.windows["train"])
-    window = max(windows, key=lambda w: len(region.points_in(w)))
+    starts = (
+        region.starts["validation"] if len(region.starts["validation"]) else region.starts["train"]
+    )
+    window = max(map(region.window, starts), key=lambda w: len(region.points_in(w)))
     sampling = example.card.settings.sampling
     predictor = Predictor(example, region, sampling, device)
     encoded = predictor.encode([window])

@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from geocfm.data.patches import Batch, make_batch, occupied
+from geocfm.data.patches import Batch, make_batch
 from geocfm.data.region import Region
 from geocfm.errors import Cancelled, UserError
 from geocfm.events import Reporter
@@ -158,8 +158,8 @@ class _Run:
             lr=settings.training.learning_rate,
             weight_decay=settings.training.weight_decay,
         )
-        self._windows = occupied(region, region.windows["train"])
-        if not self._windows:
+        self._starts = region.starts["train"]
+        if not len(self._starts):
             raise UserError(
                 "No training window holds an occurrence.",
                 "Use a smaller window (--window), or check where the occurrences lie.",
@@ -174,8 +174,8 @@ class _Run:
 
         def make(step: int) -> Batch:
             generator = np.random.default_rng([self._seed, step])
-            chosen = generator.choice(len(self._windows), training.batch)
-            windows = [self._windows[i] for i in chosen]
+            chosen = generator.choice(len(self._starts), training.batch)
+            windows = [self._region.window(start) for start in self._starts[chosen]]
             return make_batch(self._region, windows, training, generator, augment=training.augment)
 
         with ThreadPoolExecutor(1) as reader:
@@ -241,11 +241,11 @@ class _Run:
 
     def _validation_batches(self) -> list[Batch]:
         """Validation windows with fixed noise, so that losses compare along the run."""
-        windows = occupied(self._region, self._region.windows["validation"])
-        if not windows:
+        starts = self._region.starts["validation"]
+        if not len(starts):
             return []
-        spread = np.linspace(0, len(windows) - 1, min(len(windows), VALIDATION_WINDOWS)).astype(int)
-        chosen = [windows[i] for i in spread]
+        spread = np.linspace(0, len(starts) - 1, min(len(starts), VALIDATION_WINDOWS)).astype(int)
+        chosen = [self._region.window(start) for start in starts[spread]]
         size = self._settings.training.batch
         groups = [chosen[i : i + size] for i in range(0, len(chosen), size)]
         settings = self._settings.training.model_copy(
