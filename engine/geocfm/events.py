@@ -13,6 +13,7 @@ from typing import Annotated, Any, Literal, Protocol, TextIO
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TaskID, TextColumn, TimeElapsedColumn
+from rich.text import Text
 
 from geocfm.errors import Cancelled
 
@@ -155,7 +156,7 @@ class TerminalSink:
             console=self._console,
         )
         self._tasks: dict[str, TaskID] = {}
-        self._last_line = 0.0
+        self._last_line = time.monotonic()
 
     def emit(self, event: _Event) -> None:
         """Show what a person wants to see of the event."""
@@ -163,21 +164,23 @@ class TerminalSink:
             self._progress(event)
             return
         if isinstance(event, Noted):
-            self._console.print(event.text, markup=False)
+            self._say(event.text)
         elif isinstance(event, Warned):
-            self._console.print(f"[yellow]Note:[/] {_plain(event.text)}")
+            self._say(("Note:", "yellow"), f" {event.text}")
         elif isinstance(event, Wrote):
-            self._console.print(
-                f"[green]Wrote[/] {_plain(event.path)}: {_plain(event.description)}"
-            )
+            self._say(("Wrote", "green"), f" {event.path}: {event.description}")
         elif isinstance(event, Failed):
             self._end_bars()
-            self._console.print(f"[red]{_plain(event.message)}[/]")
+            self._say((event.message, "red"))
             if event.hint:
-                self._console.print(_plain(event.hint))
+                self._say(event.hint)
         elif isinstance(event, Stopped):
             self._end_bars()
-            self._console.print(f"[yellow]{_plain(event.message)}[/]")
+            self._say((event.message, "yellow"))
+
+    def _say(self, *parts: str | tuple[str, str]) -> None:
+        """Text with its style; names of files may hold what rich would take for markup."""
+        self._console.print(Text.assemble(*parts))
 
     def close(self) -> None:
         """Leave the terminal as it was found."""
@@ -209,10 +212,6 @@ class TerminalSink:
     def _end_bars(self) -> None:
         if self._bars.live.is_started:
             self._bars.stop()
-
-
-def _plain(text: str) -> str:
-    return text.replace("[", "\\[")
 
 
 def _duration(seconds: float) -> str:

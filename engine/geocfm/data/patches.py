@@ -14,6 +14,8 @@ from geocfm.data.region import Region
 from geocfm.geo.grid import Window
 from geocfm.model.settings import TrainingSettings
 
+ROUNDING = 1e-9  # cells; 7 / 220 * 220 is a little less than 7
+
 
 @dataclass(frozen=True)
 class Batch:
@@ -38,7 +40,7 @@ class Batch:
 
 def count_image(points: NDArray[np.float64], size: int) -> NDArray[np.int64]:
     """Occurrences per cell (size, size) of points (N, 2) in [0, 1]^2 (paper, C.4)."""
-    cells = np.minimum((points * size).astype(np.int64), size - 1)
+    cells = np.minimum((points * size + ROUNDING).astype(np.int64), size - 1)
     counts = np.zeros((size, size), dtype=np.int64)
     np.add.at(counts, (cells[:, 1], cells[:, 0]), 1)
     return counts

@@ -99,7 +99,7 @@ def _layers_of(spec: str) -> list[Layer]:
     for path in paths:
         stem = _stem(path)
         own = stem if name is None else name if len(paths) == 1 else f"{name}_{stem}"
-        found += _bands_of(path, own, band, named=name is not None and len(paths) == 1)
+        found += _bands_of(path, own, band)
     return found
 
 
@@ -153,7 +153,7 @@ def _stem(path: str) -> str:
     return PurePath(re.split(r"[:/\\]", path.replace('"', ""))[-1]).stem or path
 
 
-def _bands_of(path: str, name: str, band: int | None, named: bool) -> list[Layer]:
+def _bands_of(path: str, name: str, band: int | None) -> list[Layer]:
     with open_raster(path) as source:
         if source.count == 0:
             inside = ", ".join(source.subdatasets) or "nothing"
@@ -169,7 +169,7 @@ def _bands_of(path: str, name: str, band: int | None, named: bool) -> list[Layer
         layers = []
         for index in data_bands if band is None else [band]:
             label = source.descriptions[index - 1] or str(index)
-            plain = not several or (band is not None and named)
+            plain = not several or band is not None
             layers.append(
                 Layer(
                     name=name if plain else f"{name}_{label}",

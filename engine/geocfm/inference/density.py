@@ -8,16 +8,18 @@ from scipy.ndimage import gaussian_filter
 
 from geocfm.inference.predictor import EncodedWindows, Predictor
 
+DRAWS_PER_WINDOW = 1000
 SMALLEST_BANDWIDTH = 1.0  # cells
+SCOTT_SHARE = 0.5  # of Scott's rule, which is for one hill: belts are narrower than their spread
 
 
 def smoothed_counts(points: NDArray[np.float64], size: int) -> NDArray[np.float64]:
-    """A Gaussian KDE on the cells: points (N, 2) in [0, 1]^2, bandwidth by Scott's rule."""
+    """A Gaussian KDE on the cells: points (N, 2) in [0, 1]^2, bandwidth half of Scott's."""
     cells = np.clip((points * size).astype(np.int64), 0, size - 1)
     counts = np.zeros((size, size))
     np.add.at(counts, (cells[:, 1], cells[:, 0]), 1.0)
     spread = size * np.sqrt(points.var(axis=0).mean())
-    bandwidth = max(spread * len(points) ** (-1 / 6), SMALLEST_BANDWIDTH)
+    bandwidth = max(SCOTT_SHARE * spread * len(points) ** (-1 / 6), SMALLEST_BANDWIDTH)
     smooth: NDArray[np.float64] = gaussian_filter(counts, bandwidth, mode="reflect")
     return smooth
 
@@ -34,8 +36,8 @@ def relative(density: NDArray[np.float64], footprint: NDArray[np.bool_]) -> NDAr
 def density_from_draws(
     predictor: Predictor, encoded: EncodedWindows, seed: int
 ) -> list[NDArray[np.float64]]:
-    """KDE of ``sampling.points`` draws in each window."""
-    counts = [predictor.sampling.points] * len(encoded.windows)
+    """A smoothed count of draws in each window."""
+    counts = [DRAWS_PER_WINDOW] * len(encoded.windows)
     draws = predictor.draw(encoded, counts, seed)
     return [
         relative(smoothed_counts(draw.points, predictor.window_size), footprint)

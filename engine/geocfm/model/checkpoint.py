@@ -27,7 +27,8 @@ _KEY = "geocfm"  # safetensors metadata is text to text: one entry holds the car
 
 
 class _Card(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="ignore")
+    # a loss may be NaN; pydantic would write it as null, which is no number when read
+    model_config = ConfigDict(frozen=True, extra="ignore", ser_json_inf_nan="constants")
 
 
 class LayerCard(_Card):
@@ -116,7 +117,7 @@ class ModelCard(_Card):
 def _describe_layer(layer: LayerCard) -> str:
     if layer.categorical:
         return f"{layer.name}: {len(layer.classes)} classes."
-    unit = f" {layer.units}" if layer.units else ""
+    unit = f" {layer.units}" if layer.units not in ("", "1") else ""
     return f"{layer.name}: mean {layer.mean:.6g}{unit}, standard deviation {layer.std:.6g}{unit}."
 
 

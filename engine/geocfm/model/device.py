@@ -12,8 +12,8 @@ def choose_device(name: str) -> torch.device:
     available = {"cpu": True, "cuda": torch.cuda.is_available(), "mps": _mps_available()}
     if name == "auto":
         return torch.device(next(kind for kind in ("cuda", "mps", "cpu") if available[kind]))
-    kind = name.partition(":")[0]
-    if kind not in available:
+    kind, colon, number = name.partition(":")
+    if kind not in available or (colon and not number.isdecimal()):
         raise UserError(f"There is no device called '{name}'.", "Choose auto, cpu, cuda or mps.")
     if not available[kind]:
         raise UserError(

@@ -108,20 +108,20 @@ def train(
             if due or spent >= 1:
                 next_validation = spent + 1 / VALIDATIONS
                 now = run.snapshot(iteration)
-                run.write_log(iteration, elapsed, validation=now.metrics.get("validation_loss"))
-                if best is None or _score(now) <= _score(best):
+                if "validation_loss" in now.metrics:
+                    run.write_log(iteration, elapsed, validation=now.metrics["validation_loss"])
+                score = _score(now)
+                if math.isfinite(score) and (best is None or score <= _score(best)):
                     best, without_gain = now, 0
                     keep_best(best)
                 else:
                     without_gain += 1
             if settings.training.preview_every and iteration % settings.training.preview_every == 0:
                 preview(run.averaged.network)
-            stage(
-                spent * 100,
-                100,
-                loss=run.smooth_loss,
-                validation=_score(best) if best else math.nan,
-            )
+            shown = {"loss": run.smooth_loss}
+            if best is not None and "validation_loss" in best.metrics:
+                shown["validation"] = best.metrics["validation_loss"]
+            stage(spent * 100, 100, **shown)
             stopped_early = 0 < settings.training.patience <= without_gain
             if spent >= 1 or stopped_early:
                 break
@@ -130,12 +130,22 @@ def train(
             keep_best(run.snapshot(run.iteration))
         raise
     last = run.snapshot(run.iteration)
-    return TrainingResult(best or last, last, time.monotonic() - start, stopped_early)
+    if best is None:
+        raise _broken(last.iteration, _score(last))
+    return TrainingResult(best, last, time.monotonic() - start, stopped_early)
 
 
 def _score(snapshot: Snapshot) -> float:
     """The validation loss; without validation windows every later snapshot counts as better."""
     return snapshot.metrics.get("validation_loss", -float(snapshot.iteration))
+
+
+def _broken(iteration: int, loss: float) -> UserError:
+    return UserError(
+        f"Training broke down at iteration {iteration}: the loss is {loss}.",
+        "The best model so far was kept. Try a lower learning rate "
+        "(--set training.learning_rate=1e-4), and look for extreme values in the layers.",
+    )
 
 
 class _Run:
@@ -196,11 +206,7 @@ class _Run:
             loss = batch_loss(self._network, batch)
         value = loss.item()
         if not math.isfinite(value):
-            raise UserError(
-                f"Training broke down at iteration {self.iteration + 1}: the loss is {value}.",
-                "The best model so far was kept. Try a lower learning rate "
-                "(--set training.learning_rate=1e-4), and look for extreme values in the layers.",
-            )
+            raise _broken(self.iteration + 1, value)
         self._optimiser.zero_grad(set_to_none=True)
         loss.backward()  # type: ignore[no-untyped-call]
         torch.nn.utils.clip_grad_norm_(self._network.parameters(), training.clip)

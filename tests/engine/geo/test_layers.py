@@ -22,7 +22,7 @@ def test_bands_become_layers(make_raster, utm):
     assert names(find_layers([path])) == ["rad_K", "rad_Th", "rad_3"]
     assert names(find_layers([f"r={path}"])) == ["r_K", "r_Th", "r_3"]
     assert find_layers([f"th={path}:2"]) == [Layer("th", path, 2)]
-    assert find_layers([f"{path}:3"]) == [Layer("rad_3", path, 3)]
+    assert find_layers([f"{path}:3"]) == [Layer("rad", path, 3)]
 
 
 def test_alpha_is_a_mask_and_no_layer(make_raster, utm):

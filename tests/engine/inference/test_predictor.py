@@ -1,0 +1,125 @@
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+import torch
+from geocfm.geo.grid import Window
+from geocfm.inference.predictor import Predictor, WindowDraws
+from geocfm.model.checkpoint import Checkpoint
+from numpy.typing import NDArray
+from small_data import HOLE
+
+CPU = torch.device("cpu")
+# beside, over and far from the hole, and one that reaches past the region
+WINDOWS = [
+    Window(row, col, 32, 32)
+    for row, col in [(0, 0), (16, 16), (32, 48), (20, 40), (88, 68), (60, 8), (40, 60), (100, 80)]
+]
+OVER_HOLE = WINDOWS[2]
+
+
+def changed(predictor: Predictor, checkpoint: Checkpoint, **changes: object) -> Predictor:
+    sampling = predictor.sampling.model_copy(update=changes)
+    return Predictor(checkpoint, predictor.layers, sampling, CPU)
+
+
+def draw(
+    predictor: Predictor, windows: list[Window], counts: list[int], seed: int, batch: int
+) -> list[WindowDraws]:
+    draws: list[WindowDraws] = []
+    for first in range(0, len(windows), batch):
+        encoded = predictor.encode(windows[first : first + batch])
+        draws += predictor.draw(encoded, counts[first : first + batch], seed)
+    return draws
+
+
+def on_data(points: NDArray[np.float64], window: Window, predictor: Predictor) -> NDArray[np.bool_]:
+    footprint = np.isfinite(predictor.layers.read(window)).any(axis=0)
+    col, row = np.floor(points * window.width).astype(int).T
+    found: NDArray[np.bool_] = footprint[row, col]
+    return found
+
+
+@pytest.mark.parametrize("batch", [1, 3])
+def test_the_same_seed_gives_the_same_points_at_any_batch_size(
+    predictor: Predictor, batch: int
+) -> None:
+    counts = [200, 50, 120, 80, 1, 200, 60, 90]
+    together = draw(predictor, WINDOWS, counts, seed=4, batch=8)
+    apart = draw(predictor, WINDOWS, counts, seed=4, batch=batch)
+    assert [len(d.points) for d in together] == counts
+    for one, other in zip(together, apart, strict=True):
+        assert np.abs(one.points - other.points).max() < 1e-4
+        assert one.share_on_data == other.share_on_data
+
+
+def test_points_do_not_depend_on_order_or_on_how_many_are_asked_for(predictor: Predictor) -> None:
+    few = draw(predictor, WINDOWS, [40] * 8, seed=4, batch=8)
+    many = draw(predictor, WINDOWS[::-1], [160] * 8, seed=4, batch=8)[::-1]
+    for one, other in zip(few, many, strict=True):
+        assert np.abs(one.points - other.points[:40]).max() < 1e-4
+
+
+def test_another_seed_and_another_window_have_other_noise(predictor: Predictor) -> None:
+    first, second = (draw(predictor, WINDOWS, [50] * 8, seed, batch=8) for seed in (4, 5))
+    for one, other in zip(first, second, strict=True):
+        assert np.abs(one.points - other.points).max() > 0.05
+    for one, other in itertools.pairwise(first):
+        assert np.abs(one.points - other.points).max() > 0.05
+
+
+def test_rejected_points_are_drawn_again_until_all_lie_on_data(predictor: Predictor) -> None:
+    for window, drawn in zip(
+        WINDOWS, draw(predictor, WINDOWS, [400] * 8, seed=1, batch=8), strict=True
+    ):
+        assert ((drawn.points >= 0) & (drawn.points < 1)).all()
+        if drawn.share_on_data > 0.6:  # else ten rounds may not be enough for all
+            assert on_data(drawn.points, window, predictor).all()
+    assert 0 < draw(predictor, [OVER_HOLE], [400], 1, 1)[0].share_on_data < 1
+
+
+def test_clipped_points_stay_in_the_window_and_may_lie_on_no_data(
+    predictor: Predictor, checkpoint: Checkpoint
+) -> None:
+    clipping = changed(predictor, checkpoint, outside="clip")
+    (clipped,) = draw(clipping, [OVER_HOLE], [3000], seed=1, batch=1)
+    (rejected,) = draw(predictor, [OVER_HOLE], [3000], seed=1, batch=1)
+    assert ((clipped.points >= 0) & (clipped.points < 1)).all()
+    on_edge = ((clipped.points == 0) | (clipped.points == np.nextafter(1, 0))).any(axis=1)
+    assert on_edge.any()
+    in_hole = ~on_data(clipped.points, OVER_HOLE, predictor)
+    assert in_hole.any()
+    assert HOLE.intersection(OVER_HOLE) is not None
+    # points of the first round that were good are the same in both ways
+    good = ~on_edge & ~in_hole
+    assert np.array_equal(clipped.points[good], rejected.points[good])
+    assert clipped.share_on_data == rejected.share_on_data == pytest.approx(good.mean())
+
+
+def test_a_window_without_points_asked_for_gives_none(predictor: Predictor) -> None:
+    drawn = draw(predictor, WINDOWS[:3], [10, 0, 5], seed=1, batch=3)
+    assert [len(d.points) for d in drawn] == [10, 0, 5]
+
+
+def test_the_exact_density_agrees_with_where_draws_fall(
+    predictor: Predictor, checkpoint: Checkpoint
+) -> None:
+    # for any bounded g, the mean of g over draws is the integral of f g; with g = u / (f + u)
+    # and u the uniform density both sides are means of numbers in [0, 1]
+    fine = changed(predictor, checkpoint, steps=24, outside="clip")
+    encoded = fine.encode([WINDOWS[1]])
+    uniform = 1 / 32**2
+
+    def density(points: NDArray[np.float64]) -> NDArray[np.float64]:
+        return np.exp(fine.log_density(encoded, points, np.zeros(len(points), dtype=np.int64)))
+
+    (drawn,) = fine.draw(encoded, [6000], seed=2)
+    inside = ((drawn.points > 0) & (drawn.points < np.nextafter(1, 0))).all(axis=1)
+    over_draws = (uniform / (density(drawn.points[inside]) + uniform)).sum() / len(inside)
+    anywhere = density(np.random.default_rng(3).random((6000, 2)))
+    assert over_draws == pytest.approx((anywhere / (anywhere + uniform)).mean(), abs=0.02)
+    # a density of another scale would not do
+    wrong = 1.3 * anywhere
+    assert over_draws != pytest.approx((wrong / (wrong + uniform)).mean(), abs=0.02)

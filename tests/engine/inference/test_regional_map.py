@@ -1,0 +1,283 @@
+from __future__ import annotations
+
+import io
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import rasterio
+import shapely
+import torch
+from geocfm.errors import UserError
+from geocfm.events import JsonSink, Reporter
+from geocfm.geo.area import Area
+from geocfm.geo.grid import Grid, Window
+from geocfm.geo.rasters import Stack, find_layers
+from geocfm.inference.mosaic import MappedWindow, blend
+from geocfm.inference.predictor import Predictor
+from geocfm.inference.regional_draws import Draws, draw_region
+from geocfm.inference.regional_map import RawMap, map_windows, region_mosaic, write_raw_map
+from geocfm.model.checkpoint import Checkpoint
+from numpy.typing import NDArray
+from scipy.stats import chi2
+from small_data import COLUMNS, DEGREES, HOLE, ROWS, UTM, SmallRegion, in_hole, write_region
+
+CPU = torch.device("cpu")
+BLOCK = 10
+
+
+def quiet() -> Reporter:
+    return Reporter(JsonSink(io.StringIO()))
+
+
+def changed(predictor: Predictor, checkpoint: Checkpoint, **changes: object) -> Predictor:
+    sampling = predictor.sampling.model_copy(update=changes)
+    return Predictor(checkpoint, predictor.layers, sampling, CPU)
+
+
+def values_of(raw: RawMap) -> NDArray[np.float64]:
+    with rasterio.open(raw.path) as source:
+        values: NDArray[np.float64] = source.read(1).astype(np.float64) / raw.mean
+        return values
+
+
+def hole_mask() -> NDArray[np.bool_]:
+    mask = np.zeros((ROWS, COLUMNS), dtype=bool)
+    mask[HOLE.slices_in(UTM.window())] = True
+    return mask
+
+
+def in_blocks(values: NDArray[Any]) -> NDArray[Any]:
+    """Sums over squares of cells."""
+    shape = (ROWS // BLOCK, BLOCK, COLUMNS // BLOCK, BLOCK)
+    sums: NDArray[Any] = np.nan_to_num(values).reshape(shape).sum(axis=(1, 3))
+    return sums
+
+
+def counts_by_cell(points: NDArray[np.float64]) -> NDArray[np.int64]:
+    counts = np.zeros((ROWS, COLUMNS), dtype=np.int64)
+    col, row = np.floor(points).astype(int).T
+    np.add.at(counts, (row, col), 1)
+    return counts
+
+
+@pytest.fixture(scope="module")
+def mapped(predictor: Predictor, tmp_path_factory: pytest.TempPathFactory) -> NDArray[np.float64]:
+    path = tmp_path_factory.mktemp("map") / "raw.tif"
+    return values_of(write_raw_map(path, predictor, None, "average", 1, quiet()))
+
+
+@pytest.fixture(scope="module")
+def drawn(predictor: Predictor) -> Draws:
+    return draw_region(predictor, None, 4000, 4, "average", 1, quiet())
+
+
+def test_the_map_has_mean_1_over_its_data_and_none_elsewhere(mapped: NDArray[np.float64]) -> None:
+    assert np.array_equal(np.isnan(mapped), hole_mask())
+    assert np.nanmean(mapped) == pytest.approx(1, abs=1e-5)
+    assert np.nanmin(mapped) >= 0
+
+
+def test_on_a_degree_grid_the_mean_is_weighted_by_area(
+    checkpoint: Checkpoint, tmp_path: Path
+) -> None:
+    region = write_region(tmp_path / "degrees", DEGREES)
+    with Stack(find_layers(region.rasters), DEGREES) as stack:
+        there = Predictor(checkpoint, stack, checkpoint.card.settings.sampling, CPU)
+        raw = write_raw_map(tmp_path / "raw.tif", there, None, "average", 1, quiet())
+    values = values_of(raw)
+    latitude = 68.0 - 0.05 * (np.arange(ROWS) + 0.5)
+    radius_km = 6371.0
+    side_km = np.radians(0.05) * radius_km
+    areas = np.broadcast_to((side_km**2 * np.cos(np.radians(latitude)))[:, None], values.shape)
+    data = np.isfinite(values)
+    # a sphere instead of the ellipsoid: areas differ by less than a per cent
+    assert raw.area_km2 == pytest.approx(areas[data].sum(), rel=0.01)
+    assert np.average(values[data], weights=areas[data]) == pytest.approx(1, abs=1e-3)
+    assert abs(values[data].mean() - 1) > 2e-3
+
+
+def test_on_a_degree_grid_density_is_per_area(
+    checkpoint: Checkpoint, tmp_path: Path, mapped: NDArray[np.float64]
+) -> None:
+    # the same cells make the same draws, so density per cell is the same and a smaller cell denser
+    region = write_region(tmp_path / "degrees", DEGREES)
+    with Stack(find_layers(region.rasters), DEGREES) as stack:
+        there = Predictor(checkpoint, stack, checkpoint.card.settings.sampling, CPU)
+        raw = write_raw_map(tmp_path / "raw.tif", there, None, "average", 1, quiet())
+    dense = np.nan_to_num(mapped) > 0.05
+    ratio = np.divide(values_of(raw), mapped, out=np.zeros_like(mapped), where=dense)
+    by_row = np.array([ratio[row][dense[row]].mean() for row in range(ROWS)])
+    cosine = np.cos(np.radians(68.0 - 0.05 * (np.arange(ROWS) + 0.5)))
+    constant = by_row * cosine
+    assert np.ptp(constant) / constant.mean() < 0.01
+    assert np.ptp(by_row) / by_row.mean() > 0.1
+
+
+def test_same_seed_same_map_other_seed_another(
+    predictor: Predictor, mapped: NDArray[np.float64], tmp_path: Path
+) -> None:
+    again, other = (
+        values_of(
+            write_raw_map(tmp_path / f"{seed}.tif", predictor, None, "average", seed, quiet())
+        )
+        for seed in (1, 2)
+    )
+    assert np.array_equal(again, mapped, equal_nan=True)
+    assert not np.array_equal(other, mapped, equal_nan=True)
+    data = np.isfinite(mapped)
+    assert np.corrcoef(other[data], mapped[data])[0, 1] > 0.9
+
+
+def test_every_mapped_window_has_mean_1_over_its_data(predictor: Predictor) -> None:
+    mosaic, windows = region_mosaic(predictor, None)
+    seen = list(map_windows(predictor, mosaic, windows[:12], "average", 1, quiet()))
+    assert [window.window for window in seen] == windows[:12]
+    for window in seen:
+        assert window.density[window.footprint].mean() == pytest.approx(1)
+        assert (window.density[~window.footprint] == 0).all()
+
+
+@pytest.mark.parametrize(("height", "width"), [(120, 20), (25, 100), (20, 18), (45, 37)])
+def test_regions_smaller_than_a_window_or_off_the_stride(
+    small_region: SmallRegion, checkpoint: Checkpoint, tmp_path: Path, height: int, width: int
+) -> None:
+    grid = UTM.subgrid(Window(0, 0, height, width))
+    with Stack(find_layers(small_region.rasters), grid) as stack:
+        there = Predictor(checkpoint, stack, checkpoint.card.settings.sampling, CPU)
+        values = values_of(write_raw_map(tmp_path / "raw.tif", there, None, "average", 1, quiet()))
+        points = draw_region(there, None, 200, 1, "average", 1, quiet()).points
+    assert np.array_equal(np.isnan(values), hole_mask()[:height, :width])
+    assert np.nanmean(values) == pytest.approx(1, abs=1e-5)
+    assert (points >= 0).all()
+    assert (points < (width, height)).all()
+
+
+def test_a_region_without_data_is_refused_with_a_sentence(
+    small_region: SmallRegion, checkpoint: Checkpoint, tmp_path: Path
+) -> None:
+    inside_hole = UTM.subgrid(Window(HOLE.row + 1, HOLE.col + 1, 10, 10))
+    with Stack(find_layers(small_region.rasters), inside_hole) as stack:
+        there = Predictor(checkpoint, stack, checkpoint.card.settings.sampling, CPU)
+        with pytest.raises(UserError, match="nothing to map"):
+            write_raw_map(tmp_path / "raw.tif", there, None, "average", 1, quiet())
+        with pytest.raises(UserError, match="no point can be drawn"):
+            draw_region(there, None, 10, 1, "average", 1, quiet())
+
+
+def test_draws_are_as_many_as_asked_and_lie_on_data(drawn: Draws) -> None:
+    assert drawn.points.shape == (16000, 2)
+    assert [int((drawn.draw == number).sum()) for number in (1, 2, 3, 4)] == [4000] * 4
+    assert (drawn.points >= 0).all()
+    assert (drawn.points < (COLUMNS, ROWS)).all()
+    assert not in_hole(drawn.points).any()
+    assert np.isfinite(drawn.log_relative_density).all()
+
+
+def test_draws_follow_the_blend_of_all_windows(predictor: Predictor, drawn: Draws) -> None:
+    # the blend of unsmoothed histograms of other draws, block by block: a chi-square test
+    mosaic, windows = region_mosaic(predictor, None)
+    many = 2500
+
+    def histograms() -> Any:
+        for first in range(0, len(windows), 6):
+            encoded = predictor.encode(windows[first : first + 6])
+            for number, found in enumerate(
+                predictor.draw(encoded, [many] * len(encoded.windows), seed=77)
+            ):
+                footprint = encoded.footprints[number]
+                col, row = np.floor(found.points * 32).astype(int).T
+                counts = np.zeros((32, 32))
+                np.add.at(counts, (row, col), 1.0)
+                counts *= footprint
+                density = counts * footprint.sum() / counts.sum()
+                yield MappedWindow(encoded.windows[number], density, footprint)
+
+    reference = np.concatenate([values for _, values in blend(mosaic, histograms())])
+    expected = in_blocks(reference)
+    expected *= len(drawn.points) / expected.sum()
+    counts = in_blocks(counts_by_cell(drawn.points))
+    used = expected > 5
+    # a block's expectation is itself made of draws: about 4 windows x 2500, thinned by their shares
+    statistic = ((counts - expected)[used] ** 2 / expected[used]).sum()
+    noise = 1 + len(drawn.points) / (many * len(windows))
+    assert used.sum() > 60
+    assert statistic / noise < chi2.ppf(1 - 1e-6, used.sum() - 1)
+    flat = np.full(expected.shape, len(drawn.points) / expected.size)
+    assert ((counts - flat) ** 2 / flat).sum() > 20 * statistic
+
+
+def test_draws_follow_the_map(mapped: NDArray[np.float64], drawn: Draws) -> None:
+    counts = counts_by_cell(drawn.points)
+    assert np.corrcoef(in_blocks(mapped).ravel(), in_blocks(counts).ravel())[0, 1] > 0.95
+    # also at the region's edge and around the hole, where windows are fewer or hold less data
+    row, col = np.mgrid[:ROWS, :COLUMNS]
+    edge = np.minimum.reduce([row, col, ROWS - 1 - row, COLUMNS - 1 - col]) < 8
+    near = (np.abs(row - HOLE.row - 7) < 14) & (np.abs(col - HOLE.col - 9) < 16)
+    for place in (edge, near):
+        of_map = np.nansum(mapped[place]) / np.nansum(mapped)
+        of_draws = counts[place].sum() / counts.sum()
+        assert of_draws == pytest.approx(of_map, rel=0.15)
+
+
+def test_the_density_of_a_point_is_the_maps_value_there(
+    predictor: Predictor, checkpoint: Checkpoint, mapped: NDArray[np.float64]
+) -> None:
+    fine = changed(predictor, checkpoint, steps=24)
+    drawn = draw_region(fine, None, 4000, 1, "average", 3, quiet())
+    col, row = np.floor(drawn.points).astype(int).T
+    of_map = np.log(mapped[row, col])
+    difference = drawn.log_relative_density - of_map
+    assert abs(np.median(difference)) < 0.25
+    assert np.corrcoef(of_map, drawn.log_relative_density)[0, 1] > 0.65
+    # points follow the density f, so 1 / f has mean 1 whatever f is; cut off where it is rare
+    assert 0.7 < np.minimum(np.exp(-drawn.log_relative_density), 100).mean() < 1.3
+
+
+def test_other_seeds_draw_other_points_and_draws_differ(predictor: Predictor) -> None:
+    first, same, other = (
+        draw_region(predictor, None, 50, 2, "average", seed, quiet()) for seed in (1, 1, 2)
+    )
+    assert np.array_equal(first.points, same.points)
+    assert np.array_equal(first.log_relative_density, same.log_relative_density)
+    assert not np.isin(first.points[:, 0], other.points[:, 0]).any()
+    assert not np.isin(first.points[:50, 0], first.points[50:, 0]).any()
+
+
+def test_an_area_bounds_map_and_draws(predictor: Predictor, tmp_path: Path) -> None:
+    triangle = shapely.Polygon([(20, 10), (80, 60), (10, 100)])
+    area = Area(triangle, UTM)
+    raw = write_raw_map(tmp_path / "raw.tif", predictor, area, "average", 1, quiet())
+    values = values_of(raw)
+    row, col = np.mgrid[:ROWS, :COLUMNS] + 0.5
+    inside = shapely.contains_xy(triangle, col, row)
+    shown = np.isfinite(values)
+    if values.shape == inside.shape:
+        assert not shown[~inside & ~touched(triangle, col, row)].any()
+        assert shown[inside & ~hole_mask()].all()
+    assert shown.sum() == pytest.approx((inside & ~hole_mask()).sum(), rel=0.02)
+    assert values[shown].mean() == pytest.approx(1, abs=1e-5)
+    drawn = draw_region(predictor, area, 500, 2, "average", 1, quiet())
+    centres = np.floor(drawn.points) + 0.5
+    assert shapely.contains_xy(triangle.buffer(1e-9), *centres.T).all()
+    assert not in_hole(drawn.points).any()
+
+
+def touched(polygon: Any, col: NDArray[np.float64], row: NDArray[np.float64]) -> Any:
+    """Cells whose centre lies just on the outline, which may count as in or out."""
+    return shapely.dwithin(polygon.boundary, shapely.points(col, row), 1e-6)
+
+
+def test_too_small_an_area_is_said(predictor: Predictor) -> None:
+    sliver = Area(shapely.box(60.2, 35.2, 60.4, 35.4), UTM)  # in the hole, over no cell's centre
+    with pytest.raises(UserError, match="no point can be drawn"):
+        draw_region(predictor, sliver, 10, 1, "average", 1, quiet())
+
+
+def test_the_grid_of_a_map_is_the_predictors(predictor: Predictor, tmp_path: Path) -> None:
+    raw = write_raw_map(tmp_path / "raw.tif", predictor, None, "average", 1, quiet())
+    with rasterio.open(raw.path) as source:
+        grid = Grid(source.crs, source.transform, source.height, source.width)
+    assert grid.aligned_with(UTM)
+    assert raw.windows == len(region_mosaic(predictor, None)[1]) == 7 * 6

@@ -1,0 +1,234 @@
+"""What points read from the feature map, the time embedding, the heads and the velocity."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from geocfm.model.network import (
+    FeatureMap,
+    TimeEmbedding,
+    VelocityNetwork,
+    mlp_head,
+    residual_head,
+    sample_features,
+)
+from geocfm.model.settings import PRESETS, NetworkSettings
+from torch import nn
+from torch.nn import functional
+
+SMALL = NetworkSettings(width=8, depth=2, features=6, head_width=16, head_depth=2)
+
+
+def feature_map(features: torch.Tensor) -> FeatureMap:
+    count, depth, height, width = features.shape
+    rows = torch.stack([plane.flatten() for plane in features.transpose(0, 1)], dim=1)
+    assert rows.shape == (count * height * width, depth)
+    return FeatureMap(rows, features.mean(dim=(2, 3)), height, width)
+
+
+def grid_sample(features: torch.Tensor, points: torch.Tensor) -> torch.Tensor:
+    """Features (D, H, W) at points (N, 2) in [0, 1]^2, by torch itself."""
+    found = functional.grid_sample(
+        features[None],
+        (2 * points - 1)[None, None],
+        mode="bilinear",
+        padding_mode="border",
+        align_corners=False,
+    )
+    return found[0, :, 0].T
+
+
+def expected_features(
+    features: torch.Tensor, points: torch.Tensor, image: torch.Tensor
+) -> torch.Tensor:
+    expected = torch.empty(len(points), features.shape[1], dtype=features.dtype)
+    for number in range(len(features)):
+        mine = image == number
+        expected[mine] = grid_sample(features[number], points[mine])
+    return expected
+
+
+def trained_like(channels: int, settings: NetworkSettings) -> VelocityNetwork:
+    """A network whose last layer is not zero any more."""
+    torch.manual_seed(5)
+    network = VelocityNetwork(channels, settings)
+    nn.init.normal_(network.head[-1].weight)
+    return network.eval()
+
+
+@pytest.mark.parametrize("counts", [(17, 0, 40), (1, 1, 1)])
+def test_features_are_those_of_grid_sample(counts):
+    generator = torch.Generator().manual_seed(1)
+    features = torch.randn(3, 5, 7, 11, generator=generator, dtype=torch.float64)
+    image = torch.repeat_interleave(torch.arange(3), torch.tensor(counts))
+    image = image[torch.randperm(len(image), generator=generator)]
+    # far outside, too: a base point often is
+    points = 3 * torch.rand(len(image), 2, generator=generator, dtype=torch.float64) - 1
+    found = sample_features(feature_map(features), points, image)
+    torch.testing.assert_close(found, expected_features(features, points, image))
+
+
+def test_features_at_corners_edges_and_centres():
+    features = torch.arange(2 * 6, dtype=torch.float64).reshape(1, 2, 2, 3)
+    points = torch.tensor(
+        [[0, 0], [1, 1], [0.5, 0], [1 / 6, 0.25], [0.5, 0.75], [5 / 6, 0.75], [1 / 3, 0.5]]
+    ).double()
+    image = torch.zeros(len(points), dtype=torch.int64)
+    found = sample_features(feature_map(features), points, image)
+    torch.testing.assert_close(found, expected_features(features, points, image))
+    by_hand = torch.tensor([0.0, 5.0, 1.0, 0.0, 4.0, 5.0, 2.0]).double()
+    torch.testing.assert_close(found[:, 0], by_hand)
+
+
+def test_slopes_of_features_are_those_of_grid_sample():
+    """The density is exact only if the divergence is: slopes inside, none beyond the border."""
+    generator = torch.Generator().manual_seed(2)
+    features = torch.randn(2, 4, 6, 5, generator=generator, dtype=torch.float64)
+    image = torch.arange(50) % 2
+    points = 2 * torch.rand(50, 2, generator=generator, dtype=torch.float64) - 0.5
+    weights = torch.randn(50, 4, generator=generator, dtype=torch.float64)
+
+    def slope(sample) -> torch.Tensor:
+        where = points.clone().requires_grad_()
+        (found,) = torch.autograd.grad((sample(where) * weights).sum(), where)
+        return found
+
+    ours = slope(lambda where: sample_features(feature_map(features), where, image))
+    torchs = slope(lambda where: expected_features(features, where, image))
+    torch.testing.assert_close(ours, torchs)
+    outside = (points < 0) | (points > 1)
+    assert outside.any()
+    assert (ours[outside] == 0).all()
+
+
+def test_time_embedding_is_sinusoids_of_1000_t():
+    embed = TimeEmbedding(64)
+    found = embed(torch.tensor([0.0, 0.37], dtype=torch.float64))
+    assert found.shape == (2, 64)
+    rates = [1000 * 10_000 ** (-k / 31) for k in range(32)]
+    expected = [[f(t * rate) for f in (math.sin, math.cos) for rate in rates] for t in (0, 0.37)]
+    torch.testing.assert_close(found, torch.tensor(expected).double(), atol=1e-4, rtol=0)
+
+
+def test_time_embedding_tells_times_apart():
+    t = torch.linspace(0, 1, 41)
+    found = TimeEmbedding(64)(t)
+    assert (found[:, :32].amax(dim=0) - found[:, :32].amin(dim=0) > 0.09).all()
+    apart = torch.cdist(found, found) + 10 * torch.eye(41)
+    assert apart.min() > 1
+
+
+def test_residual_head_has_the_layers_of_the_table():
+    head = residual_head(130, 256, 3)
+    assert [type(layer).__name__ for layer in head] == [
+        "Linear",
+        *["_HeadBlock"] * 3,
+        "LayerNorm",
+        "Linear",
+    ]
+    block = (256 * 256 + 256) * 2 + 2 * 256
+    count = (130 * 256 + 256) + 3 * block + 2 * 256 + (256 * 2 + 2)
+    assert sum(p.numel() for p in head.parameters()) == count
+
+
+def test_residual_head_computes_what_the_paper_says():
+    torch.manual_seed(3)
+    head = residual_head(7, 12, 2)
+    nn.init.normal_(head[-1].weight)
+    found = head(torch.linspace(-1, 1, 35).reshape(5, 7))
+    w = {name: value.detach() for name, value in head.named_parameters()}
+
+    def linear(hidden: torch.Tensor, name: str) -> torch.Tensor:
+        return hidden @ w[f"{name}.weight"].T + w[f"{name}.bias"]
+
+    def norm(hidden: torch.Tensor, name: str) -> torch.Tensor:
+        centred = hidden - hidden.mean(dim=1, keepdim=True)
+        scaled = centred / (centred.square().mean(dim=1, keepdim=True) + 1e-5).sqrt()
+        return scaled * w[f"{name}.weight"] + w[f"{name}.bias"]
+
+    def silu(hidden: torch.Tensor) -> torch.Tensor:
+        return hidden * torch.sigmoid(hidden)
+
+    hidden = linear(torch.linspace(-1, 1, 35).reshape(5, 7), "0")
+    for block in "12":
+        inner = linear(silu(norm(hidden, f"{block}.norm")), f"{block}.first")
+        hidden = hidden + linear(silu(inner), f"{block}.second")
+    torch.testing.assert_close(found, linear(norm(hidden, "3"), "4"))
+
+
+def test_mlp_head_has_the_layers_of_the_table():
+    head = mlp_head(194, 256, 3)
+    assert [type(layer).__name__ for layer in head] == [*["Linear", "SiLU"] * 3, "Linear"]
+    shapes = [tuple(layer.weight.shape) for layer in head if isinstance(layer, nn.Linear)]
+    assert shapes == [(256, 194), (256, 256), (256, 256), (2, 256)]
+
+
+@pytest.mark.parametrize("preset", list(PRESETS))
+def test_a_new_network_moves_no_point(preset):
+    network = VelocityNetwork(2, PRESETS[preset].network)
+    maps = network.encode(torch.randn(2, 2, 24, 24))
+    velocity = network.velocity(maps, torch.randn(9, 2), torch.rand(9), torch.arange(9) % 2)
+    assert velocity.shape == (9, 2)
+    assert (velocity == 0).all()
+
+
+@pytest.mark.parametrize("coordinates", ["centred", "unit"])
+@pytest.mark.parametrize("context", ["pooled", "none"])
+def test_the_head_reads_local_features_place_time_and_context(coordinates, context):
+    settings = SMALL.model_copy(update={"coordinates": coordinates, "context": context})
+    torch.manual_seed(4)
+    network = VelocityNetwork(3, settings).eval()
+    assert network.head[0].in_features == 6 + 2 + 64 + (6 if context == "pooled" else 0)
+    network.head = nn.Sequential(nn.Identity())
+    images, t = torch.randn(2, 3, 20, 20), torch.rand(30)
+    image, window = torch.arange(30) % 2, torch.rand(30, 2) * 1.4 - 0.2
+    position = (window - 0.5) * math.sqrt(12) if coordinates == "centred" else window
+    with torch.no_grad():
+        read = network.velocity(network.encode(images), position, t, image)
+        features = network.unet(images)
+    local = expected_features(features, window, image)
+    parts = [local, position, TimeEmbedding(64)(t)]
+    if context == "pooled":
+        parts.append(features.mean(dim=(2, 3))[image])
+    torch.testing.assert_close(read, torch.cat(parts, dim=1), atol=2e-5, rtol=1e-4)
+
+
+def test_centred_coordinates_give_a_uniform_window_unit_variance():
+    network = VelocityNetwork(1, SMALL)
+    side = (torch.arange(1000, dtype=torch.float64) + 0.5) / 1000
+    points = torch.stack([side, side.flip(0)], dim=1)
+    flow = network.to_flow(points)
+    assert flow.mean(dim=0).abs().max() < 1e-12
+    torch.testing.assert_close(
+        flow.var(dim=0, correction=0), torch.ones(2).double(), rtol=1e-5, atol=0
+    )
+    torch.testing.assert_close(network.to_window(flow), points)
+    assert network.scale == pytest.approx((flow[-1, 0] - flow[0, 0]).item() / 0.999)
+
+
+def test_unit_coordinates_are_the_papers():
+    network = VelocityNetwork(1, SMALL.model_copy(update={"coordinates": "unit"}))
+    points = torch.rand(5, 2)
+    assert torch.equal(network.to_flow(points), points)
+    assert torch.equal(network.to_window(points), points)
+    assert network.scale == 1
+
+
+def test_velocity_depends_on_the_own_image_only():
+    network = trained_like(2, SMALL)
+    images = torch.from_numpy(np.random.default_rng(6).random((3, 2, 18, 18), np.float32))
+    position, t = torch.randn(24, 2), torch.rand(24)
+    image = torch.arange(24) % 3
+    with torch.no_grad():
+        together = network.velocity(network.encode(images), position, t, image)
+        for number in range(3):
+            mine = image == number
+            alone = network.velocity(
+                network.encode(images[number : number + 1]),
+                position[mine],
+                t[mine],
+                torch.zeros(int(mine.sum()), dtype=torch.int64),
+            )
+            torch.testing.assert_close(alone, together[mine], atol=1e-5, rtol=1e-4)
+    assert together.std() > 0.01
