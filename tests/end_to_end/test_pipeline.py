@@ -90,7 +90,7 @@ def test_map_is_a_cog_that_says_what_it_means(
     with rasterio.open(out) as source:
         assert source.driver == "GTiff"
         assert source.tags(ns="IMAGE_STRUCTURE")["LAYOUT"] == "COG"
-        assert source.is_tiled
+        assert source.block_shapes == [(512, 512)]
         assert source.units == (UNIT,)
         assert source.descriptions == ("relative density",)
         assert np.isnan(source.nodata)

@@ -38,12 +38,13 @@ class WindowPlan:
 def plan_windows(grid: Grid, occurrences: int, settings: WindowSettings) -> WindowPlan:
     """Window, stride and tile from the settings, or from the grid and the occurrences."""
     size = settings.size or _choose_size(grid, occurrences)
-    stride = settings.stride or max(1, size // 8)
     tile = settings.tile or _choose_tile(grid, size)
+    stride = settings.stride or _common_divisor(size, tile, at_most=max(1, size // 8))
     if size % stride or tile % stride:
         raise UserError(
-            f"The stride of {stride} divides neither window ({size}) nor tile ({tile}) evenly.",
-            "Choose window and tile sizes that are multiples of the stride.",
+            f"Windows of {size} and tiles of {tile} cells are not both multiples of the stride "
+            f"of {stride}.",
+            "Choose sizes that are multiples of it.",
         )
     chosen = "as set" if settings.size else "chosen from the grid and the occurrences"
     cell = grid.cell_size[0]
@@ -64,8 +65,12 @@ def _choose_size(grid: Grid, occurrences: int) -> int:
 
 def _choose_tile(grid: Grid, size: int) -> int:
     side = (grid.height * grid.width / TILES_WANTED) ** 0.5
-    step = max(1, size // 8)
+    step = _common_divisor(size, size, at_most=max(1, size // 8))
     return int(min(max(round(side / step) * step, size), 3 * size))
+
+
+def _common_divisor(first: int, second: int, *, at_most: int) -> int:
+    return max(d for d in range(1, at_most + 1) if first % d == 0 and second % d == 0)
 
 
 def lattice_starts(grid: Grid, size: int, stride: int) -> Starts:

@@ -80,8 +80,10 @@ class Predictor:
         )
 
     @torch.no_grad()
-    def draw(self, encoded: EncodedWindows, counts: Sequence[int], seed: int) -> list[WindowDraws]:
-        """So many points in each window; noise depends on (seed, window, round) alone."""
+    def draw(
+        self, encoded: EncodedWindows, counts: Sequence[int], seed: int, stream: int = 0
+    ) -> list[WindowDraws]:
+        """So many points in each window; noise depends on (seed, stream, window) alone."""
         image = np.repeat(np.arange(len(counts)), counts)
         points = np.zeros((len(image), 2))
         share = np.zeros(len(counts))
@@ -89,7 +91,7 @@ class Predictor:
         for attempt in range(REJECTION_ROUNDS):
             noise = np.concatenate(
                 [
-                    _noise(seed, window, attempt, count)
+                    _noise([seed, stream, window.row, window.col, attempt], count)
                     for window, count in zip(encoded.windows, counts, strict=True)
                 ]
             )
@@ -137,9 +139,8 @@ class Predictor:
         return self._network.to_window(end).double().cpu().numpy()
 
 
-def _noise(seed: int, window: Window, attempt: int, count: int) -> NDArray[np.float32]:
-    generator = np.random.default_rng([seed, window.row, window.col, attempt])
-    return generator.standard_normal((count, 2), dtype=np.float32)
+def _noise(seeds: Sequence[int], count: int) -> NDArray[np.float32]:
+    return np.random.default_rng(seeds).standard_normal((count, 2), dtype=np.float32)
 
 
 def _on_data(

@@ -38,11 +38,13 @@ class RawMap:
 
 
 def region_mosaic(predictor: Predictor, area: Area | None) -> tuple[Mosaic, list[Window]]:
-    """The mosaic over the predictor's grid, and its windows that touch the area."""
+    """The mosaic over the predictor's grid, and its windows that touch the area.
+
+    An area is mapped by the windows of the whole grid, so that it shows what the whole map shows.
+    """
     grid, size = predictor.layers.grid, predictor.window_size
     mosaic = Mosaic.over(grid, size, max(1, size // OVERLAP))
-    windows = mosaic.windows()
-    return mosaic, [w for w in windows if area is None or _touches(area, w, grid.window())]
+    return mosaic, [w for w in mosaic.windows() if area is None or _touches(area, w)]
 
 
 def map_windows(
@@ -76,20 +78,26 @@ def write_raw_map(
     seed: int,
     reporter: Reporter,
 ) -> RawMap:
-    """Map the predictor's grid (within the area, if any) into a raster at ``path``."""
+    """Map the predictor's grid, or the area's part of it, into a raster at ``path``."""
     grid = predictor.layers.grid
     mosaic, windows = region_mosaic(predictor, area)
     total, area_km2 = 0.0, 0.0
     mapped = map_windows(predictor, mosaic, windows, combine, seed, reporter)
-    with open_raster_for_blocks(path, grid) as raster:
+    shown = grid.window() if area is None else area.bounds
+    with open_raster_for_blocks(path, grid.subgrid(shown)) as raster:
         for strip, values in blend(mosaic, mapped):
+            inside = strip.intersection(shown)
+            if inside is None:
+                continue
+            values = values[inside.slices_in(strip)]
             if area is not None:
-                values = np.where(area.mask(strip), values, np.float32(np.nan))
-            cells = np.broadcast_to(grid.cell_areas(strip), values.shape)
+                values = np.where(area.mask(inside), values, np.float32(np.nan))
+            cells = np.broadcast_to(grid.cell_areas(inside), values.shape)
             valid = np.isfinite(values)
             total += float(values[valid].sum(dtype=np.float64))  # the flow's density is per cell
             area_km2 += float(cells[valid].sum())
-            raster.write((values / cells).astype(np.float32), 1, window=strip.to_rasterio())
+            place = Window(inside.row - shown.row, inside.col - shown.col, *values.shape)
+            raster.write((values / cells).astype(np.float32), 1, window=place.to_rasterio())
     if not area_km2:
         raise UserError(
             "No cell of the region has data in any layer, so there is nothing to map.",
@@ -98,6 +106,6 @@ def write_raw_map(
     return RawMap(path, total / area_km2, area_km2, len(windows))
 
 
-def _touches(area: Area, window: Window, whole: Window) -> bool:
-    inside = window.intersection(whole)
+def _touches(area: Area, window: Window) -> bool:
+    inside = window.intersection(area.bounds)
     return inside is not None and bool(area.mask(inside).any())

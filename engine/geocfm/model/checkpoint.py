@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import json
 import platform
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -147,14 +149,16 @@ def checkpoint_bytes(weights: dict[str, torch.Tensor], card: ModelCard) -> bytes
 
 def load_card(path: str | Path) -> ModelCard:
     """The card alone, without reading the weights."""
-    return _parse_card(Path(path), _open(Path(path))[0])
+    with _open(Path(path)) as file:
+        return _parse_card(Path(path), file.metadata() or {})
 
 
 def load_checkpoint(path: str | Path, device: torch.device) -> Checkpoint:
     """The model on its device, and its card."""
     path = Path(path)
-    metadata, tensors = _open(path)
-    card = _parse_card(path, metadata)
+    with _open(path) as file:
+        card = _parse_card(path, file.metadata() or {})
+        tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
     network = VelocityNetwork(card.channels, card.settings.network)
     try:
         network.load_state_dict(tensors)
@@ -167,14 +171,14 @@ def load_checkpoint(path: str | Path, device: torch.device) -> Checkpoint:
     return Checkpoint(network.to(device), card)
 
 
-def _open(path: Path) -> tuple[dict[str, str], dict[str, torch.Tensor]]:
+@contextmanager
+def _open(path: Path) -> Iterator[Any]:
     if not path.is_file():
         raise UserError(f"There is no checkpoint at {path}.", "Check the path.")
     try:
         with safetensors.safe_open(path, framework="pt", device="cpu") as file:
-            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-            return file.metadata() or {}, tensors
-    except (safetensors.SafetensorError, OSError, ValueError):
+            yield file
+    except (safetensors.SafetensorError, OSError):
         raise UserError(
             f"{path} cannot be read as a GeoCFM checkpoint.",
             "It is damaged, incomplete, or not a .safetensors file.",

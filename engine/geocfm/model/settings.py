@@ -21,7 +21,7 @@ class NetworkSettings(_Settings):
     """The UNet and the velocity head (paper, Table "architecture settings")."""
 
     width: int = Field(16, ge=8, multiple_of=8, description="channels of the finest UNet level")
-    depth: int = Field(3, ge=1, le=6, description="how often the UNet halves the resolution")
+    depth: int = Field(3, ge=1, le=4, description="how often the UNet halves the resolution")
     features: int = Field(32, ge=1, description="channels of the feature map the points read")
     time_dim: int = Field(64, ge=2, multiple_of=2, description="size of the time embedding")
     head: Literal["residual", "mlp"] = "residual"

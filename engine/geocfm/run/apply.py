@@ -54,15 +54,13 @@ def _apply(job: ApplyingJob, aoi: Path | None, reporter: Reporter) -> Iterator[_
     training_grid = Grid.from_dict(card.grid.model_dump())
     grid = _region_grid(training_grid, layers[0], job.like)
     area = read_area(aoi, grid) if aoi else None
-    if area is not None:  # only the area's own cells are mapped, on a grid cut to them
-        grid = grid.subgrid(area.bounds)
-        area = read_area(aoi, grid) if aoi else None
     changes = {"solver": job.solver, "steps": job.steps}
     sampling = card.settings.sampling.model_copy(
         update={key: value for key, value in changes.items() if value is not None}
     )
     with Stack(layers, grid) as stack:
-        reporter.note(f"The region has {grid.describe()}.")
+        shown = grid if area is None else grid.subgrid(area.bounds)
+        reporter.note(f"The region has {shown.describe()}.")
         yield _Application(
             card, training_grid, Predictor(checkpoint, stack, sampling, device), area
         )

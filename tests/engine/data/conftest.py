@@ -85,6 +85,7 @@ def sample(tmp_path_factory: pytest.TempPathFactory) -> Sample:
     dark = generator.random((3, 2)) * (20, 18) + (59, 1)
     points = np.concatenate([lit, dark])
     points[1] = points[0] // 1 + 0.5  # two in one cell
+    points[2:5] = (70.3, 21.7), (64.2, 20.4), (57.1, 3.5)  # beside the dark
     world = GRID.to_world(np.concatenate([points, [(-3, 4), (90, 90)]]))
     rows = "".join(f"{x!r},{y!r}\n" for x, y in world.tolist())
     (folder / "gold.csv").write_text("x,y\n" + rows)

@@ -60,11 +60,13 @@ def test_no_window_touches_a_tile_of_another_role(height, width, tile, size, str
 
 
 def test_buffer_rule_by_hand():
-    """Windows of 4 on tiles of 8: from column 5 on they reach into the next tile."""
-    split = Split(np.array([0, 8]), np.array([0, 8, 16, 24]), np.array([[0, 0, 2]], dtype=np.int8))
-    starts = np.array([[0, col] for col in (0, 4, 5, 8, 12, 13, 15, 16, 20)])
+    """Windows of 4 on tiles of 8: from 13 on, by one cell, they reach into the third tile."""
+    one, three = np.array([0, 8]), np.array([0, 8, 16, 24])
+    roles = np.array([[0, 0, 2]], dtype=np.int8)
+    starts = np.array([[0, start] for start in (0, 4, 5, 8, 12, 13, 15, 16, 20)])
     expected = [0, 0, 0, 0, 0, NO_ROLE, NO_ROLE, TEST, TEST]
-    assert split.role_of_windows(starts, 4).tolist() == expected
+    assert Split(one, three, roles).role_of_windows(starts, 4).tolist() == expected
+    assert Split(three, one, roles.T).role_of_windows(starts[:, ::-1], 4).tolist() == expected
 
 
 def test_a_window_larger_than_the_grid_has_the_role_of_its_tile():

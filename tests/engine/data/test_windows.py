@@ -5,6 +5,12 @@ import itertools
 import numpy as np
 import pytest
 from geocfm.data.windows import (
+    ENOUGH_CONTEXT,
+    LARGEST,
+    POINTS_IN_WINDOW,
+    SMALLEST,
+    TILES_WANTED,
+    WINDOWS_ACROSS,
     blocks,
     box_sums,
     covering_starts,
@@ -100,15 +106,21 @@ def test_sizes_of_the_paper():
     assert len(lattice_starts(make_grid(220, 220), plan.size, plan.stride)) == 1
 
 
+def occurrences_for(size: int) -> int:
+    """So many on 2000 x 2000 cells that windows of this size hold the wanted number."""
+    return round(POINTS_IN_WINDOW * 2000**2 / size**2)
+
+
 @pytest.mark.parametrize(
     ("height", "width", "occurrences", "size"),
     [
-        (2000, 2000, 100, 128),  # few points: as large as windows get
-        (2000, 2000, 10_000, 64),  # 57 cells would hold 8 points, but see too little
-        (2000, 2000, 3_200, 96),  # 100 x 100 cells hold 8 points
-        (300, 2000, 1_000, 64),  # a fifth of the shorter side: 60
-        (96, 80, 40, 32),  # the smallest
-        (2000, 2000, 0, 128),
+        (2000, 2000, 0, LARGEST),
+        (2000, 2000, occurrences_for(1000), LARGEST),
+        (2000, 2000, occurrences_for(96), 96),
+        (2000, 2000, occurrences_for(10), ENOUGH_CONTEXT),  # it would see too little
+        (WINDOWS_ACROSS * 64, 2000, 100, 64),  # the shorter side decides
+        (2000, WINDOWS_ACROSS * 64, 100, 64),
+        (96, 80, 40, SMALLEST),
     ],
 )
 def test_sizes_chosen(height, width, occurrences, size):
@@ -116,6 +128,12 @@ def test_sizes_chosen(height, width, occurrences, size):
     assert plan.size == size
     assert plan.stride == size // 8
     assert "chosen from the grid and the occurrences" in plan.sentence
+
+
+def test_tiles_chosen_are_about_as_many_as_wanted():
+    grid = make_grid(1000, 1500)
+    plan = plan_windows(grid, 4000, WindowSettings(size=128))
+    assert 1000 * 1500 / plan.tile**2 == pytest.approx(TILES_WANTED, rel=0.15)
 
 
 @pytest.mark.parametrize("height", [40, 95, 300, 1001, 4000])

@@ -14,10 +14,16 @@ from geocfm.events import JsonSink, Reporter
 from geocfm.geo.area import Area
 from geocfm.geo.grid import Grid, Window
 from geocfm.geo.rasters import Stack, find_layers
-from geocfm.inference.mosaic import MappedWindow, blend
+from geocfm.inference.mosaic import MappedWindow, Mosaic, blend
 from geocfm.inference.predictor import Predictor
 from geocfm.inference.regional_draws import Draws, draw_region
-from geocfm.inference.regional_map import RawMap, map_windows, region_mosaic, write_raw_map
+from geocfm.inference.regional_map import (
+    RawMap,
+    cells_seen,
+    map_windows,
+    region_mosaic,
+    write_raw_map,
+)
 from geocfm.model.checkpoint import Checkpoint
 from numpy.typing import NDArray
 from scipy.stats import chi2
@@ -249,14 +255,15 @@ def test_an_area_bounds_map_and_draws(predictor: Predictor, tmp_path: Path) -> N
     triangle = shapely.Polygon([(20, 10), (80, 60), (10, 100)])
     area = Area(triangle, UTM)
     raw = write_raw_map(tmp_path / "raw.tif", predictor, area, "average", 1, quiet())
-    values = values_of(raw)
+    with rasterio.open(raw.path) as source:
+        grid = Grid(source.crs, source.transform, source.height, source.width)
+    assert grid.aligned_with(UTM.subgrid(area.bounds))
+    values = np.full((ROWS, COLUMNS), np.nan)
+    values[area.bounds.slices_in(UTM.window())] = values_of(raw)
     row, col = np.mgrid[:ROWS, :COLUMNS] + 0.5
-    inside = shapely.contains_xy(triangle, col, row)
     shown = np.isfinite(values)
-    if values.shape == inside.shape:
-        assert not shown[~inside & ~touched(triangle, col, row)].any()
-        assert shown[inside & ~hole_mask()].all()
-    assert shown.sum() == pytest.approx((inside & ~hole_mask()).sum(), rel=0.02)
+    assert shown[shapely.contains_xy(triangle.buffer(-1e-6), col, row) & ~hole_mask()].all()
+    assert not shown[~shapely.contains_xy(triangle.buffer(1e-6), col, row)].any()
     assert values[shown].mean() == pytest.approx(1, abs=1e-5)
     drawn = draw_region(predictor, area, 500, 2, "average", 1, quiet())
     centres = np.floor(drawn.points) + 0.5
@@ -264,9 +271,21 @@ def test_an_area_bounds_map_and_draws(predictor: Predictor, tmp_path: Path) -> N
     assert not in_hole(drawn.points).any()
 
 
-def touched(polygon: Any, col: NDArray[np.float64], row: NDArray[np.float64]) -> Any:
-    """Cells whose centre lies just on the outline, which may count as in or out."""
-    return shapely.dwithin(polygon.boundary, shapely.points(col, row), 1e-6)
+@pytest.mark.parametrize("size", [16, 32])
+def test_a_mosaic_of_what_an_area_sees_has_the_windows_of_the_whole(size: int) -> None:
+    whole = Mosaic.over(UTM, size, size // 2).windows()
+    generator = np.random.default_rng(size)
+    for _ in range(200):
+        row, row_stop = np.sort(generator.choice(ROWS + 1, 2, replace=False)).tolist()
+        col, col_stop = np.sort(generator.choice(COLUMNS + 1, 2, replace=False)).tolist()
+        bounds = Window(row, col, row_stop - row, col_stop - col)
+        seen = cells_seen(bounds, UTM, size)
+        assert UTM.window().contains(seen)
+        part = Mosaic.over(UTM.subgrid(seen), size, size // 2).windows()
+        moved = [Window(w.row + seen.row, w.col + seen.col, size, size) for w in part]
+        assert [w for w in moved if w.intersection(bounds)] == [
+            w for w in whole if w.intersection(bounds)
+        ]
 
 
 def test_too_small_an_area_is_said(predictor: Predictor) -> None:

@@ -1,13 +1,6 @@
-from collections.abc import Iterator
-
 import pytest
-import torch
 
 
-@pytest.fixture(scope="package", autouse=True)
-def one_thread() -> Iterator[None]:
+@pytest.fixture(autouse=True)
+def calm(one_thread: None) -> None:
     """Small tensors gain nothing from threads, and lose much when the machine is busy."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)

@@ -44,6 +44,29 @@ def test_residual_block(channels):
     torch.testing.assert_close(block(images), silu(hidden + skip), atol=1e-5, rtol=1e-4)
 
 
+def halve(images: torch.Tensor) -> torch.Tensor:
+    count, channels, height, width = images.shape
+    return images.reshape(count, channels, height // 2, 2, width // 2, 2).mean(dim=(3, 5))
+
+
+def test_levels_are_joined_as_the_paper_says():
+    """Pool on the way down; on the way up enlarge, project, put the skip beside it, and refine."""
+    torch.manual_seed(3)
+    unet = UNet(channels=2, width=8, depth=2, features=3)
+    images = torch.randn(2, 2, 20, 12)
+    fine = unet.down[0](images)
+    middle = unet.down[1](halve(fine))
+    coarse = unet.down[2](halve(middle))
+    for skip, project, refine in (
+        (middle, unet.project[1], unet.up[1]),
+        (fine, unet.project[0], unet.up[0]),
+    ):
+        enlarged = nn.Upsample(scale_factor=2, mode="bilinear", align_corners=False)(coarse)
+        coarse = refine(torch.cat([convolve(enlarged, project), skip], dim=1))
+    expected = silu(convolve(coarse, unet.final))
+    torch.testing.assert_close(unet(images), expected, atol=1e-5, rtol=1e-4)
+
+
 @pytest.mark.parametrize("size", [(220, 220), (37, 37), (128, 128), (16, 61)])
 def test_features_have_the_size_of_the_image(size):
     unet = UNet(channels=2, width=8, depth=3, features=5).eval()
