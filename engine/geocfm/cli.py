@@ -16,7 +16,16 @@ import typer
 
 from geocfm import __version__
 from geocfm.errors import Cancelled, UserError
-from geocfm.events import Failed, Finished, JsonSink, Reporter, Sink, Stopped, TerminalSink
+from geocfm.events import (
+    Failed,
+    Finished,
+    JsonSink,
+    Reporter,
+    Sink,
+    Started,
+    Stopped,
+    TerminalSink,
+)
 from geocfm.job import (
     CheckJob,
     EvaluateJob,
@@ -29,6 +38,7 @@ from geocfm.job import (
     make_job,
     option_name,
 )
+from geocfm.versions import software_versions
 
 USER_ERROR, CANCELLED = 2, 130
 COMMANDS: dict[str, type[Job]] = {
@@ -55,10 +65,11 @@ def _option(kind: type[Job], name: str) -> inspect.Parameter:
     field = kind.model_fields[name]
     extra = field.json_schema_extra if isinstance(field.json_schema_extra, dict) else {}
     base = _option_type(field.annotation)
+    said = (field.description or "").replace("[", "\\[")  # rich would take it for markup
     if extra.get("argument"):
-        declared: Any = typer.Argument(help=field.description)
+        declared: Any = typer.Argument(help=said)
     else:
-        declared = typer.Option(option_name(kind, name), help=field.description)
+        declared = typer.Option(option_name(kind, name), help=said)
     default = inspect.Parameter.empty if field.is_required() else field.default
     return inspect.Parameter(
         name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[base, declared]
@@ -82,7 +93,8 @@ def _command(name: str, kind: type[Job]) -> Callable[..., None]:
     def command(json: bool, **options: Any) -> None:
         raise typer.Exit(run_command(name, kind, options, JsonSink() if json else TerminalSink()))
 
-    parameters = [_option(kind, field) for field in kind.model_fields]
+    required_first = sorted(kind.model_fields, key=lambda f: not kind.model_fields[f].is_required())
+    parameters = [_option(kind, field) for field in required_first]
     as_json = Annotated[
         bool, typer.Option("--json", help="One typed event per line on standard output.")
     ]
@@ -119,16 +131,17 @@ def run_command(name: str, kind: type[Job], options: dict[str, Any], sink: Sink)
     start = time.monotonic()
     cancelled = _stop_on_signals()
     try:
+        sink.emit(Started(command=name, versions=software_versions()))
         job = make_job(kind, options)
         from geocfm.run import run_job  # torch and GDAL load only when there is work
 
-        run_job(name, job, Reporter(sink, cancelled))
+        run_job(job, Reporter(sink, cancelled))
         sink.emit(Finished(seconds=time.monotonic() - start))
     except UserError as error:
         sink.emit(Failed(message=error.message, hint=error.hint))
         return USER_ERROR
     except (Cancelled, KeyboardInterrupt):
-        sink.emit(Stopped(message="Stopped as asked; the best so far was kept."))
+        sink.emit(Stopped(message="Stopped as asked; nothing half-finished was left behind."))
         return CANCELLED
     finally:
         sink.close()

@@ -27,13 +27,12 @@ class _Event(BaseModel):
 
 
 class Started(_Event):
-    """First of all: who speaks, and on what machine."""
+    """First of all: who speaks."""
 
     event: Literal["started"] = "started"
     protocol: int = PROTOCOL
     command: str
     versions: dict[str, str]
-    device: str = ""
 
 
 class Progressed(_Event):

@@ -66,7 +66,7 @@ def test_the_schema_names_every_event_by_its_word() -> None:
 @pytest.mark.parametrize(
     "event",
     [
-        Started(command="map", versions={"geocfm": "0"}, device="CPU"),
+        Started(command="map", versions={"geocfm": "0"}),
         Progressed(stage="Mapping", done=1, total=4, seconds_left=2.5, values={"loss": 0.1}),
         Noted(text="café\nnext line"),
         Warned(text="Look."),

@@ -16,7 +16,7 @@ LATTICE = 16  # window sizes are multiples of this, so that strides divide them
 SMALLEST, LARGEST = 32, 128
 ENOUGH_CONTEXT = 48  # cells; a smaller window only where the region is small
 WINDOWS_ACROSS = 5  # of the region's shorter side, so that tiles can be held out
-POINTS_IN_WINDOW = 2  # on average over the region; windows that are used hold several times more
+POINTS_IN_WINDOW = 4  # on average over the region; windows that are used hold several times more
 TILES_WANTED = 24
 BLOCK = 1024  # the largest piece read at once, cells
 

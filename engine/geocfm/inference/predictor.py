@@ -19,6 +19,7 @@ from geocfm.model.network import FeatureMap
 from geocfm.model.settings import SamplingSettings
 
 REJECTION_ROUNDS = 10
+DENSITY_STEPS = 30  # at least: the exact density asks more of the solver than the draws do
 
 
 class Layers(Protocol):
@@ -121,7 +122,8 @@ class Predictor:
         def velocity(where: Tensor, t: Tensor) -> Tensor:
             return self._network.velocity(encoded.maps, where, t, index)
 
-        per_flow_area = log_density(velocity, position, self.sampling.steps, self._tableau)
+        steps = max(self.sampling.steps, DENSITY_STEPS)
+        per_flow_area = log_density(velocity, position, steps, self._tableau)
         cells_per_flow_unit = self.window_size / self._network.scale
         exact = per_flow_area.double().cpu().numpy()
         return exact - 2 * np.log(cells_per_flow_unit)

@@ -46,8 +46,8 @@ def draw_region(
     """``draws`` independent sets of ``points`` occurrences over the predictor's grid."""
     sampler = _RegionSampler(predictor, area, combine, seed)
     wanted = points * draws
-    grid = predictor.layers.grid
-    kept_per_rate = float(grid.height * grid.width)  # as if all cells had data
+    shown = predictor.layers.grid.window() if area is None else area.bounds
+    kept_per_rate = float(shown.height * shown.width)  # as if all cells had data
     for number in range(1, PASSES + 1):
         name = "Drawing points" if number == 1 else f"Drawing points, pass {number}"
         sampler.propose(SPARE * (wanted - sampler.found) / kept_per_rate, reporter.stage(name))

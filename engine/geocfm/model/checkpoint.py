@@ -6,20 +6,17 @@ Loading reads tensors and JSON and never runs code from the file.
 from __future__ import annotations
 
 import json
-import platform
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-import numpy
 import safetensors
 import safetensors.torch
 import torch
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-import geocfm
 from geocfm.errors import UserError
 from geocfm.model.network import VelocityNetwork
 from geocfm.model.settings import Settings
@@ -129,16 +126,6 @@ class Checkpoint:
 
     network: VelocityNetwork
     card: ModelCard
-
-
-def software_versions() -> dict[str, str]:
-    """What made a file, for its provenance."""
-    return {
-        "geocfm": geocfm.__version__,
-        "torch": str(torch.__version__),
-        "numpy": numpy.__version__,
-        "python": platform.python_version(),
-    }
 
 
 def checkpoint_bytes(weights: dict[str, torch.Tensor], card: ModelCard) -> bytes:

@@ -81,7 +81,7 @@ class SamplingSettings(_Settings):
     """How noise becomes points."""
 
     solver: Literal["euler", "midpoint", "heun"] = "midpoint"
-    steps: int = Field(10, ge=1, le=1000)
+    steps: int = Field(6, ge=1, le=1000)
     points: int = Field(500, ge=1, description="points of a draw")
     outside: Literal["reject", "clip"] = Field(
         "reject", description="what happens to points that leave the window or lie on no-data"

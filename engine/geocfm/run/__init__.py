@@ -8,7 +8,7 @@ from dataclasses import asdict
 from typing import Any
 
 from geocfm.evaluation.memory import measure_memory
-from geocfm.events import Reporter, Started
+from geocfm.events import Reporter
 from geocfm.geo.writing import atomic_path
 from geocfm.job import (
     CheckJob,
@@ -20,8 +20,7 @@ from geocfm.job import (
     SampleJob,
     TrainJob,
 )
-from geocfm.model.checkpoint import load_card, software_versions
-from geocfm.model.device import choose_device, describe_device
+from geocfm.model.checkpoint import load_card
 from geocfm.run.apply import run_evaluate, run_map, run_sample
 from geocfm.run.learn import run_check, run_train
 
@@ -54,9 +53,6 @@ _RUNNERS: dict[type[Job], Callable[[Any, Reporter], None]] = {
 }
 
 
-def run_job(name: str, job: Job, reporter: Reporter) -> None:
+def run_job(job: Job, reporter: Reporter) -> None:
     """Do what the job says; progress, results and files are told to the reporter."""
-    device = getattr(job, "device", None)
-    said = describe_device(choose_device(device)) if device else ""
-    reporter.sink.emit(Started(command=name, versions=software_versions(), device=said))
     _RUNNERS[type(job)](job, reporter)

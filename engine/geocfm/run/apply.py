@@ -23,8 +23,9 @@ from geocfm.inference.predictor import Predictor
 from geocfm.inference.regional_draws import draw_region
 from geocfm.inference.regional_map import MEANING, UNIT, write_raw_map
 from geocfm.job import ApplyingJob, EvaluateJob, MapJob, SampleJob
-from geocfm.model.checkpoint import ModelCard, load_checkpoint, software_versions
+from geocfm.model.checkpoint import ModelCard, load_checkpoint
 from geocfm.model.device import choose_device
+from geocfm.versions import software_versions
 
 REPORTED_SHARE = 0.1
 

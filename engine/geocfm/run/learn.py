@@ -26,12 +26,12 @@ from geocfm.model.checkpoint import (
     ModelCard,
     OccurrenceCard,
     checkpoint_bytes,
-    software_versions,
 )
 from geocfm.model.device import choose_device, describe_device
 from geocfm.model.network import VelocityNetwork
 from geocfm.model.settings import Settings, change_settings, choose_preset
 from geocfm.training.loop import Snapshot, new_network, train
+from geocfm.versions import software_versions
 
 PREVIEW_DRAWS = 4
 

@@ -8,7 +8,9 @@ import torch
 from geocfm.geo.grid import Window
 from geocfm.inference.predictor import Predictor, WindowDraws
 from geocfm.model.checkpoint import Checkpoint
+from geocfm.training.loop import new_network
 from numpy.typing import NDArray
+from scipy.stats import norm
 from small_data import HOLE
 
 CPU = torch.device("cpu")
@@ -68,6 +70,20 @@ def test_another_seed_and_another_window_have_other_noise(predictor: Predictor) 
         assert np.abs(one.points - other.points).max() > 0.05
     for one, other in itertools.pairwise(first):
         assert np.abs(one.points - other.points).max() > 0.05
+
+
+def test_a_network_that_moves_nothing_shows_each_windows_own_noise(
+    predictor: Predictor, checkpoint: Checkpoint
+) -> None:
+    card = checkpoint.card
+    still = Checkpoint(new_network(card.channels, card.settings, 1).eval(), card)
+    drawn = draw(changed(predictor, still, outside="clip"), WINDOWS, [4000] * 8, seed=1, batch=8)
+    firsts = {tuple(one.points[0]) for one in drawn}
+    assert len(firsts) == len(WINDOWS)
+    for one in drawn:  # clipped to within sqrt(3) of a standard normal: a known share is inside
+        inside = (one.points > 0) & (one.points < np.nextafter(1, 0))
+        assert inside.mean() == pytest.approx(norm.cdf(3**0.5) - norm.cdf(-(3**0.5)), abs=0.02)
+        assert one.points.mean(axis=0) == pytest.approx([0.5, 0.5], abs=0.02)
 
 
 def test_rejected_points_are_drawn_again_until_all_lie_on_data(predictor: Predictor) -> None:

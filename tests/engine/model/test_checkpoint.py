@@ -18,10 +18,10 @@ from geocfm.model.checkpoint import (
     checkpoint_bytes,
     load_card,
     load_checkpoint,
-    software_versions,
 )
 from geocfm.model.network import VelocityNetwork
 from geocfm.model.settings import PRESETS, Settings, change_settings
+from geocfm.versions import software_versions
 
 CPU = torch.device("cpu")
 SETTINGS = change_settings(

@@ -1,0 +1,19 @@
+"""What made a file or speaks on a channel: versions, told without importing anything heavy."""
+
+from __future__ import annotations
+
+import platform
+from importlib.metadata import PackageNotFoundError, version
+
+import geocfm
+
+
+def software_versions() -> dict[str, str]:
+    """For provenance, and for the first event of a job."""
+    versions = {"geocfm": geocfm.__version__, "python": platform.python_version()}
+    for package in ("torch", "numpy", "rasterio"):
+        try:
+            versions[package] = version(package)
+        except PackageNotFoundError:
+            versions[package] = "missing"
+    return versions
