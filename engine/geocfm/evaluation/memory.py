@@ -21,10 +21,12 @@ from rasterio.crs import CRS
 from rasterio.transform import Affine
 from scipy.ndimage import gaussian_filter
 
+from geocfm.data.windows import LARGEST
 from geocfm.errors import UserError
 from geocfm.events import Reporter
 from geocfm.geo.grid import Grid
 from geocfm.geo.writing import write_points
+from geocfm.inference.regional_map import OVERLAP
 
 PIECE = 1000  # cells of the small files that the VRTs repeat
 CELL_M = 100.0
@@ -40,6 +42,7 @@ class Step:
     name: str
     seconds: float
     peak_gb: float
+    windows: int | None = None
 
 
 def measure_memory(
@@ -95,7 +98,9 @@ def _measure(name: str, command: Sequence[str]) -> Step:
             f"The step '{name}' failed: {said.get('message', 'no message')}", said.get("hint", "")
         )
     unit = 1 if sys.platform == "darwin" else 1024  # ru_maxrss: bytes on macOS, kB on Linux
-    return Step(name, time.monotonic() - start, usage.ru_maxrss * unit / 1e9)
+    reports = [event for event in map(json.loads, lines) if event["event"] == "report"]
+    mapped = [event["content"]["windows"] for event in reports if event["kind"] == "map"]
+    return Step(name, time.monotonic() - start, usage.ru_maxrss * unit / 1e9, *mapped)
 
 
 def _transform() -> Affine:
@@ -155,8 +160,8 @@ def _occurrences(folder: Path, size: int) -> Path:
 
 
 def _area(folder: Path, windows: int) -> Path:
-    """A square that about so many half-overlapping windows of 128 cells cover."""
-    side = 64 * (windows**0.5 + 1) * CELL_M
+    """A square that about so many overlapping windows of the largest size touch."""
+    side = (LARGEST // OVERLAP * windows**0.5 - LARGEST) * CELL_M
     x, y = ORIGIN[0] + 1000 * CELL_M, ORIGIN[1] - 1000 * CELL_M
     ring = [[x, y], [x + side, y], [x + side, y - side], [x, y - side], [x, y]]
     content = {

@@ -123,10 +123,11 @@ def plot_map(
             linewidths=0.4,
             label=f"{name} ({len(chosen)})",
         )
+    axes.plot([], [], color=HELD_OUT, lw=0.9, ls="--", label="held-out tiles")
     _world_ticks(axes, grid)
     axes.set(xlim=(0, grid.width), ylim=(grid.height, 0))
     axes.set_title(title, fontsize=10)
-    axes.legend(loc="upper left", fontsize=7, framealpha=0.85)
+    axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.09), ncols=3, fontsize=8, frameon=False)
     _save(figure, path)
 
 

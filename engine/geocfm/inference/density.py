@@ -8,7 +8,7 @@ from scipy.ndimage import gaussian_filter
 
 from geocfm.inference.predictor import EncodedWindows, Predictor
 
-DRAWS_PER_WINDOW = 1000
+DRAWS_PER_WINDOW = 500
 SMALLEST_BANDWIDTH = 1.0  # cells
 SCOTT_SHARE = 0.5  # of Scott's rule, which is for one hill: belts are narrower than their spread
 

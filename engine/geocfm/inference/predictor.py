@@ -19,6 +19,7 @@ from geocfm.model.network import FeatureMap
 from geocfm.model.settings import SamplingSettings
 
 REJECTION_ROUNDS = 10
+EDGE = 1e-9  # of a window: nearer to its end, a point would round into the next cell
 DENSITY_STEPS = 30  # at least: the exact density asks more of the solver than the draws do
 
 
@@ -104,7 +105,7 @@ class Predictor:
             pending = pending[~good]
             if self.sampling.outside == "clip" or not len(pending):
                 break
-        points = np.clip(points, 0, np.nextafter(1, 0))
+        points = np.clip(points, 0, 1 - EDGE)
         ends = np.cumsum(counts)[:-1]
         return [
             WindowDraws(*row) for row in zip(np.split(points, ends), share.tolist(), strict=True)
@@ -125,7 +126,7 @@ class Predictor:
         steps = max(self.sampling.steps, DENSITY_STEPS)
         per_flow_area = log_density(velocity, position, steps, self._tableau)
         cells_per_flow_unit = self.window_size / self._network.scale
-        exact = per_flow_area.double().cpu().numpy()
+        exact = per_flow_area.cpu().double().numpy()
         return exact - 2 * np.log(cells_per_flow_unit)
 
     def _move(
@@ -138,7 +139,7 @@ class Predictor:
 
         start = torch.from_numpy(noise).to(self._device)
         end = integrate(velocity, start, self.sampling.steps, self._tableau)
-        return self._network.to_window(end).double().cpu().numpy()
+        return self._network.to_window(end).cpu().double().numpy()
 
 
 def _noise(seeds: Sequence[int], count: int) -> NDArray[np.float32]:

@@ -21,7 +21,7 @@ from geocfm.inference.predictor import Predictor
 from geocfm.inference.regional_map import BATCH, region_mosaic
 
 PROBES = 128  # draws per window that tell which share of its density lies on data
-SPARE = 1.3  # propose so much more than is expected to be needed
+SPARE = 2.0  # propose so much more than evenly spread occurrences would need
 PASSES = 10
 
 
@@ -146,16 +146,21 @@ class _RegionSampler:
             stage(first, len(windows))
             group = windows[first : first + BATCH]
             encoded = self._predictor.encode(group)
-            for number, window in enumerate(group):
-                inside = points[over[window]]
-                local = (inside - (window.col, window.row)) / window.width
-                image = np.full(len(local), number)
-                exact = np.exp(self._predictor.log_density(encoded, local, image))
-                weight = self.weights[window] / self._on_data[window]
-                density[over[window]] += weight * exact * self._mosaic.share(window, inside)
+            which = np.concatenate([over[window] for window in group])
+            image = np.repeat(np.arange(len(group)), [len(over[window]) for window in group])
+            corners = np.array([(window.col, window.row) for window in group])[image]
+            local = (points[which] - corners) / self._predictor.window_size
+            exact = np.exp(self._predictor.log_density(encoded, local, image))
+            weight = np.concatenate([self._weight(w, points[over[w]]) for w in group])
+            np.add.at(density, which, weight * exact)
         stage(len(windows), len(windows))
         grid = self._predictor.layers.grid
         cells = [Window(int(row), int(col), 1, 1) for col, row in points]
         km2 = np.array([grid.cell_areas(cell).item() for cell in cells])
         mean_per_km2 = self.found / self.rate / self._mapped_km2
         return np.log(np.maximum(density, 1e-300) / km2 / mean_per_km2)
+
+    def _weight(self, window: Window, points: NDArray[np.float64]) -> NDArray[np.float64]:
+        """How much the window's exact density counts at points in it."""
+        share = self._mosaic.share(window, points)
+        return share * self.weights[window] / self._on_data[window]

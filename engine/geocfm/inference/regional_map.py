@@ -23,7 +23,7 @@ MEANING = (
     "the mapped area: 2 means twice as many occurrences expected as on average. It is no "
     "probability of a deposit. Cells where no layer has data are no-data."
 )
-OVERLAP = 2  # windows step by this part of their size
+OVERLAP = 3  # windows step by this part of their size
 BATCH = 8  # windows through the UNet at a time
 
 

@@ -114,12 +114,12 @@ _PAPER_WINDOWS = WindowSettings(
 PRESETS: dict[str, Settings] = {
     "quick": Settings(
         preset="quick",
-        training=TrainingSettings(minutes=5, points_per_step=2048),
+        training=TrainingSettings(minutes=5, points_per_step=2048, patience=20),
     ),
     "full": Settings(
         preset="full",
         network=NetworkSettings(width=48, features=128, head_width=256, head_depth=3),
-        training=TrainingSettings(minutes=60, points_per_step=8192, ema=0.999),
+        training=TrainingSettings(minutes=60, points_per_step=8192, ema=0.999, patience=20),
         sampling=SamplingSettings(steps=20),
     ),
     "paper-synthetic": Settings(

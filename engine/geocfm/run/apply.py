@@ -131,6 +131,7 @@ def run_map(job: MapJob, reporter: Reporter) -> None:
             scale=1 / raw.mean,
         )
     reporter.note(f"{raw.area_km2:,.0f} km2 mapped from {raw.windows} windows.")
+    reporter.report("map", {"area_km2": raw.area_km2, "windows": raw.windows})
     reporter.wrote("prospectivity", job.out, f"prospectivity map ({UNIT})")
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 from geocfm.geo.grid import Window
-from geocfm.inference.predictor import Predictor, WindowDraws
+from geocfm.inference.predictor import EDGE, Predictor, WindowDraws
 from geocfm.model.checkpoint import Checkpoint
 from geocfm.training.loop import new_network
 from numpy.typing import NDArray
@@ -81,7 +81,7 @@ def test_a_network_that_moves_nothing_shows_each_windows_own_noise(
     firsts = {tuple(one.points[0]) for one in drawn}
     assert len(firsts) == len(WINDOWS)
     for one in drawn:  # clipped to within sqrt(3) of a standard normal: a known share is inside
-        inside = (one.points > 0) & (one.points < np.nextafter(1, 0))
+        inside = (one.points > 0) & (one.points < 1 - EDGE)
         assert inside.mean() == pytest.approx(norm.cdf(3**0.5) - norm.cdf(-(3**0.5)), abs=0.02)
         assert one.points.mean(axis=0) == pytest.approx([0.5, 0.5], abs=0.02)
 
@@ -103,7 +103,9 @@ def test_clipped_points_stay_in_the_window_and_may_lie_on_no_data(
     (clipped,) = draw(clipping, [OVER_HOLE], [3000], seed=1, batch=1)
     (rejected,) = draw(predictor, [OVER_HOLE], [3000], seed=1, batch=1)
     assert ((clipped.points >= 0) & (clipped.points < 1)).all()
-    on_edge = ((clipped.points == 0) | (clipped.points == np.nextafter(1, 0))).any(axis=1)
+    on_edge = ((clipped.points == 0) | (clipped.points == clipped.points.max())).any(axis=1)
+    far_away = 500_000  # even so far from the grid's corner an edge point keeps its cell
+    assert (np.floor(clipped.points * 32 + far_away) < far_away + 32).all()
     assert on_edge.any()
     in_hole = ~on_data(clipped.points, OVER_HOLE, predictor)
     assert in_hole.any()
@@ -132,7 +134,7 @@ def test_the_exact_density_agrees_with_where_draws_fall(
         return np.exp(fine.log_density(encoded, points, np.zeros(len(points), dtype=np.int64)))
 
     (drawn,) = fine.draw(encoded, [6000], seed=2)
-    inside = ((drawn.points > 0) & (drawn.points < np.nextafter(1, 0))).all(axis=1)
+    inside = ((drawn.points > 0) & (drawn.points < 1 - EDGE)).all(axis=1)
     over_draws = (uniform / (density(drawn.points[inside]) + uniform)).sum() / len(inside)
     anywhere = density(np.random.default_rng(3).random((6000, 2)))
     assert over_draws == pytest.approx((anywhere / (anywhere + uniform)).mean(), abs=0.02)
