@@ -41,6 +41,7 @@ REQUIRED_FILES = ("__init__.py", "metadata.txt", "LICENSE", "README.md")
 REQUIRED_KEYS = ("name", "description", "about", "version", "qgisMinimumVersion", "author")
 PUBLISHER_KEYS = ("email", "homepage", "tracker", "repository")
 
+SECRET_NAMES = re.compile(r"(?i)(password|passwd|pwd|secret|api_?key|token)")
 UNSAFE_MODULES = {"pickle", "cPickle", "_pickle", "dill", "cloudpickle", "shelve", "marshal"}
 UNSAFE_CALLS = {
     "exec": "runs text as code",
@@ -145,10 +146,26 @@ def unsafe_code(name: str, source: bytes) -> Iterator[str]:
                 if alias.asname or origin:
                     imported[alias.asname or alias.name] = f"{origin}{alias.name}"
     for node in ast.walk(tree):
+        if secret := _hard_coded_secret(node):
+            yield f"{name}, line {node.lineno}: {secret} looks like a password in the code."  # type: ignore[attr-defined]
         if isinstance(node, ast.Call):
             reason = _unsafe_call(node, imported)
             if reason:
                 yield f"{name}, line {node.lineno}: {reason}."
+
+
+def _hard_coded_secret(node: ast.AST) -> str | None:
+    """Give the name of a variable or argument that holds a password as plain text."""
+    pairs: list[tuple[str, ast.expr | None]] = []
+    if isinstance(node, ast.Assign):
+        pairs = [(ast.unparse(target), node.value) for target in node.targets]
+    elif isinstance(node, ast.keyword) and node.arg:
+        pairs = [(node.arg, node.value)]
+    for name, value in pairs:
+        text = value.value if isinstance(value, ast.Constant) else None
+        if isinstance(text, str) and text and SECRET_NAMES.search(name):
+            return name
+    return None
 
 
 def _unsafe_call(call: ast.Call, imported: Mapping[str, str]) -> str | None:
@@ -167,6 +184,10 @@ def _unsafe_call(call: ast.Call, imported: Mapping[str, str]) -> str | None:
         return "torch.load without weights_only=True can run code from the file it reads"
     if any(keyword.arg == "shell" for keyword in call.keywords) and literal.get("shell", True):
         return "shell=True hands the command to a shell"
+    if function == "os.chmod" or function.endswith(".chmod"):
+        return "chmod changes what others may do with a file"
+    if function.endswith((".from_pretrained", "snapshot_download", "hf_hub_download")):
+        return "it fetches code or weights from a hub"
     if literal.get("verify", True) is False:
         return "verify=False does not check who answers"
     return None

@@ -1,4 +1,4 @@
-"""The command line: thin. Options come from the job schema; work happens in run.py."""
+"""The command line: thin. Options come from the job schema; work happens in run/."""
 
 from __future__ import annotations
 
@@ -167,7 +167,19 @@ def main() -> None:
     """The ``geocfm`` program."""
     if hasattr(sys.stdout, "reconfigure"):
         sys.stdout.reconfigure(encoding="utf-8", errors="replace")
-    app()
+    try:
+        code = app(standalone_mode=False)
+    except Exception as error:
+        if not hasattr(error, "format_message"):
+            raise
+        # typer's own: an option that is missing, unknown or no number
+        sink = JsonSink() if "--json" in sys.argv else TerminalSink()
+        command = next((word for word in sys.argv[1:] if word in COMMANDS), "geocfm")
+        sink.emit(Started(command=command, versions=software_versions()))
+        hint = f"'geocfm {command} --help' lists the options." if command in COMMANDS else ""
+        sink.emit(Failed(message=error.format_message(), hint=hint))
+        code = USER_ERROR
+    sys.exit(code)
 
 
 if __name__ == "__main__":

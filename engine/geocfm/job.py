@@ -16,7 +16,10 @@ Extent = tuple[float, float, float, float]
 
 
 def _parse_extent(value: Any) -> Any:
-    return value.split(",") if isinstance(value, str) else value
+    parts = value.split(",") if isinstance(value, str) else value
+    if parts is not None and len(parts) != 4:
+        raise ValueError("four numbers are needed: xmin,ymin,xmax,ymax")
+    return parts
 
 
 class Job(BaseModel):
@@ -93,9 +96,6 @@ class ApplyingJob(_Rasters):
     """A job that applies a model to layers."""
 
     checkpoint: Path = Field(description="A model made by 'geocfm train'.")
-    like: Path | None = Field(
-        None, description="A raster whose grid is used instead of the model's CRS and cell size."
-    )
     seed: int = Field(1, ge=0, description="Same seed, same result.")
     device: str = Field("auto", description="auto, cpu, cuda or mps.")
     combine: Literal["average"] = Field(
@@ -107,19 +107,29 @@ class ApplyingJob(_Rasters):
     steps: int | None = Field(None, ge=1, le=1000, description="Steps of the solver.")
 
 
-class MapJob(ApplyingJob):
+class RegionJob(ApplyingJob):
+    """A job that may choose where a model is applied."""
+
+    like: Path | None = Field(
+        None, description="A raster whose grid is used instead of the model's CRS and cell size."
+    )
+    aoi: Path | None = Field(None, description="Only inside these polygons.")
+    aoi_layer: str | None = Field(None, description="The layer of a GeoPackage with the polygons.")
+
+
+class MapJob(RegionJob):
     """Make the prospectivity map: relative density as a Cloud Optimized GeoTIFF."""
 
-    aoi: Path | None = Field(None, description="Map only inside these polygons.")
     out: Path = Field(description="The GeoTIFF to write.")
 
 
-class SampleJob(ApplyingJob):
+class SampleJob(RegionJob):
     """Draw plausible occurrences, as points in a GeoPackage."""
 
-    points: int = Field(500, ge=1, le=1_000_000, description="Points of each draw.")
+    points: int | None = Field(
+        None, ge=1, le=1_000_000, description="Points of each draw; the model's own by default."
+    )
     draws: int = Field(4, ge=1, le=10_000, description="How many independent draws.")
-    aoi: Path | None = Field(None, description="Draw only inside these polygons.")
     out: Path = Field(description="The GeoPackage to write.")
 
 

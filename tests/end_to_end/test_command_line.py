@@ -9,13 +9,23 @@ from typing import Any
 import numpy as np
 import pytest
 import rasterio
+import safetensors
 import typer
 from geocfm.cli import COMMANDS, app
 from geocfm.errors import UserError
 from geocfm.job import CheckJob, EvaluateJob, Job, MapJob, SampleJob, TrainJob, make_job
-from geocfm.model.checkpoint import load_card
+from geocfm.model.checkpoint import checkpoint_bytes, load_card
 from pydantic import ValidationError
-from small_data import LAYERS, TINY, UTM, SmallRegion, json_lines, layer_values, write_raster
+from small_data import (
+    LAYERS,
+    TINY,
+    UTM,
+    SmallRegion,
+    json_lines,
+    layer_values,
+    run_geocfm,
+    write_raster,
+)
 
 Geocfm = Callable[..., Any]
 
@@ -323,18 +333,93 @@ def test_set_options_reach_the_checkpoint(trained: Any) -> None:
     assert json.loads(card.model_dump_json())["occurrences"]["counts"]["used"] == 60
 
 
-def test_evaluating_on_another_grid_is_refused(
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("check", "--json"), "--raster"),
+        (("train", "--json", "--minutes", "abc"), "--minutes"),
+        (("map", "--json", "--nonsense"), "--nonsense"),
+    ],
+)
+def test_a_wrong_option_is_an_event_too(arguments: tuple[str, ...], said: str) -> None:
+    done = run_geocfm(*arguments)
+    events = json_lines(done.stdout)
+    assert done.returncode == 2
+    assert [event["event"] for event in events] == ["started", "failed"]
+    assert said in events[-1]["message"] or "issing" in events[-1]["message"]
+    assert "Traceback" not in done.stderr
+
+
+def test_a_place_that_cannot_be_written_is_found_before_the_work(
     geocfm: Geocfm, small_region: SmallRegion, trained: Any, tmp_path: Path
 ) -> None:
-    coarse = write_raster(
-        tmp_path / "coarse.tif",
-        np.zeros((60, 50), np.float32),
-        type(UTM)(UTM.crs, UTM.transform @ UTM.transform.scale(2), 60, 50),
+    given = ("--checkpoint", trained.checkpoint, *small_region.raster_options)
+    failed(geocfm("sample", *given, "--out", tmp_path / "s.shp"), "'.shp'", ".gpkg")
+    failed(geocfm("map", *given, "--out", tmp_path), "is a folder")
+    learn = (*small_region.raster_options, "--occurrences", small_region.occurrences)
+    failed(geocfm("train", *learn, "--out", "/proc/nope/m.safetensors"), "Nothing can be written")
+
+
+def test_a_training_without_an_end_is_refused(
+    geocfm: Geocfm, small_region: SmallRegion, tmp_path: Path
+) -> None:
+    result = geocfm(
+        "train",
+        *(*small_region.raster_options, "--occurrences", small_region.occurrences),
+        *("--set", "training.minutes=none", "--out", tmp_path / "m.safetensors"),
     )
+    failed(result, "never end", "--minutes")
+
+
+def test_occurrences_that_share_a_cell_are_told(
+    geocfm: Geocfm, small_region: SmallRegion, tmp_path: Path
+) -> None:
+    path = tmp_path / "twice.csv"
+    world = small_region.grid.to_world(np.repeat(small_region.points, 2, axis=0))
+    path.write_text("easting,northing\n" + "\n".join(f"{x},{y}" for x, y in world))
+    options = ("--occurrences", path, "--occurrences-crs", "EPSG:32750", "--window", 32)
+    given = (*small_region.raster_options, *options, "--tile", 32)
+    kept = geocfm("check", *given)
+    assert "share a cell with another one and are kept" in " ".join(kept.output.split())
+    thinned = geocfm("check", *given, "--deduplicate")
+    assert "in a cell that already had one" in " ".join(thinned.output.split())
+
+
+def test_classes_that_cannot_serve_are_told(
+    geocfm: Geocfm, small_region: SmallRegion, tmp_path: Path
+) -> None:
+    cells = np.arange(120 * 100, dtype=np.float32).reshape(120, 100)
+    codes = write_raster(tmp_path / "codes.tif", cells % 50, small_region.grid)
+    shares = write_raster(tmp_path / "shares.tif", (cells % 4) / 4, small_region.grid)
+    learn = ("--occurrences", small_region.occurrences, "--window", 32, "--tile", 32)
+    many = geocfm("check", "--raster", codes, "--classes", "codes", *learn)
+    assert "has 50 classes; the 32 most frequent" in " ".join(many.output.split())
+    failed(geocfm("check", "--raster", shares, "--classes", "shares", *learn), "holds fractions")
+
+
+def test_a_forgotten_no_data_value_is_suspected(
+    geocfm: Geocfm, small_region: SmallRegion, tmp_path: Path
+) -> None:
+    values = np.ones((120, 100), np.float32)
+    values[:40] = -3.4e38
+    layer = write_raster(tmp_path / "mag.tif", values, small_region.grid)
+    learn = ("--occurrences", small_region.occurrences, "--window", 32, "--tile", 32)
+    result = geocfm("check", "--raster", layer, *learn)
+    assert "probably a no-data value" in " ".join(result.output.split())
+
+
+def test_evaluation_filters_as_training_did(
+    geocfm: Geocfm, small_region: SmallRegion, trained: Any, tmp_path: Path
+) -> None:
+    card = load_card(trained.checkpoint)
+    seen = card.occurrences.model_copy(update={"where": ("no_such_field = gold",)})
+    with safetensors.safe_open(trained.checkpoint, "pt") as file:
+        weights = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+    other = tmp_path / "filtered.safetensors"
+    other.write_bytes(checkpoint_bytes(weights, card.model_copy(update={"occurrences": seen})))
     result = geocfm(
         "evaluate",
-        *("--checkpoint", trained.checkpoint, *small_region.raster_options),
-        *("--occurrences", small_region.occurrences),
-        *("--like", coarse, "--out", tmp_path / "out"),
+        *("--checkpoint", other, *small_region.raster_options),
+        *("--occurrences", small_region.occurrences, "--out", tmp_path / "out"),
     )
-    failed(result, "--like", "Evaluate without --like")
+    failed(result, "no_such_field")

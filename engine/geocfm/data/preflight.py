@@ -6,11 +6,13 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from geocfm.data.region import Region
+from geocfm.data.scan import MOST_CLASSES
 from geocfm.data.split import ROLES
 
 FEWEST_OCCURRENCES = 3  # one for each of training, validation and test
 LITTLE_COVERAGE = 0.5
 FEW_TO_LEARN_FROM = 20
+EXTREME = 1e20  # no geophysical unit reaches this; a forgotten no-data value does
 
 
 @dataclass(frozen=True)
@@ -22,7 +24,9 @@ class LayerReport:
     coverage: float
     infinite_cells: int
     constant: bool
+    extreme: bool
     classes: int
+    fractional: bool
 
 
 @dataclass(frozen=True)
@@ -84,7 +88,9 @@ def _layers(region: Region) -> list[LayerReport]:
             coverage=float(coverage[number]),
             infinite_cells=int(region.scan.infinite[number]),
             constant=not card.categorical and card.std == 0 and coverage[number] > 0,
+            extreme=not card.categorical and max(abs(card.mean), card.std) > EXTREME,
             classes=len(region.scan.classes[number]),
+            fractional=bool(region.scan.fractional[number]),
         )
         for number, (card, alignment) in enumerate(
             zip(region.layer_cards, region.stack.alignments, strict=True)
@@ -118,6 +124,16 @@ def _warnings(
     for layer in layers:
         if layer.constant:
             found.append(f"Layer {layer.name} has the same value everywhere and teaches nothing.")
+        if layer.extreme:
+            found.append(
+                f"Layer {layer.name} has values beyond {EXTREME:g}: probably a no-data value that "
+                "the file does not declare. Set it in the file (QGIS: Export, No data values)."
+            )
+        if layer.classes > MOST_CLASSES:
+            found.append(
+                f"Layer {layer.name} has {layer.classes} classes; the {MOST_CLASSES} most frequent "
+                "get a channel, the others none. Group them first to keep all."
+            )
         if layer.infinite_cells:
             found.append(
                 f"Layer {layer.name} has {layer.infinite_cells} infinite values; "
@@ -127,6 +143,11 @@ def _warnings(
             found.append(
                 f"Layer {layer.name} covers only {100 * layer.coverage:.0f} % of the grid."
             )
+    if counts["sharing_a_cell"] and not counts["duplicates"]:
+        found.append(
+            f"{counts['sharing_a_cell']} occurrences share a cell with another one and are kept; "
+            "--deduplicate keeps one per cell."
+        )
     if FEWEST_OCCURRENCES <= counts["used"] < FEW_TO_LEARN_FROM:
         found.append(f"{counts['used']} occurrences are few; expect a map with little detail.")
     for role, use in (
@@ -147,6 +168,11 @@ def _problems(
         for layer in layers
         if not layer.coverage
     ]
+    found += [
+        f"Layer {layer.name} is given as classes but holds fractions: leave it out of --classes."
+        for layer in layers
+        if layer.fractional
+    ]
     if counts["used"] < FEWEST_OCCURRENCES:
         found.append(
             f"{_occurrence_sentence(counts)} At least {FEWEST_OCCURRENCES} are needed: "
@@ -154,7 +180,7 @@ def _problems(
         )
     elif not windows["train"]:
         found.append(
-            "No training window holds an occurrence: use smaller windows (--window) "
-            "or other tiles (--tile)."
+            "No training window holds an occurrence and enough data: use smaller windows "
+            "(--window 16 or more) or other tiles (--tile)."
         )
     return found

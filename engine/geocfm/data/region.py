@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+import threading
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,7 +14,7 @@ from geocfm.data.split import ROLES, Split, split_tiles
 from geocfm.data.windows import Starts, WindowPlan, lattice_starts, lattice_sums, plan_windows
 from geocfm.geo.grid import Grid, Window
 from geocfm.geo.occurrences import Occurrences
-from geocfm.geo.rasters import Layer, Stack
+from geocfm.geo.rasters import Stack
 from geocfm.model.checkpoint import LayerCard
 from geocfm.model.settings import WindowSettings
 
@@ -24,7 +24,6 @@ class Region:
     """All that training needs, and all that the pre-flight report tells."""
 
     grid: Grid
-    layers: list[Layer]
     stack: Stack
     occurrences: Occurrences
     points: NDArray[np.float64]  # occurrences on data, (N, 2) as (column, row)
@@ -34,6 +33,7 @@ class Region:
     scan: Scan
     layer_cards: tuple[LayerCard, ...]
     starts: dict[str, Starts]  # windows that hold an occurrence, by role
+    _reading: threading.Lock = field(default_factory=threading.Lock, repr=False)
 
     @property
     def encoder(self) -> Encoder:
@@ -43,12 +43,13 @@ class Region:
     def read(self, window: Window) -> NDArray[np.float32]:
         """Layer values (L, h, w), from memory if the scan could keep them."""
         if self.scan.cache is None:
-            return self.stack.read(window)
+            with self._reading:  # GDAL's datasets serve one thread at a time
+                return self.stack.read(window)
         whole = self.grid.window()
         inside = window.intersection(whole)
         if inside == window:
             return self.scan.cache[(slice(None), *window.slices_in(whole))]
-        values = np.full((len(self.layers), window.height, window.width), np.nan, np.float32)
+        values = np.full((len(self.stack.layers), window.height, window.width), np.nan, np.float32)
         if inside is not None:
             source = self.scan.cache[(slice(None), *inside.slices_in(whole))]
             values[(slice(None), *inside.slices_in(window))] = source
@@ -71,7 +72,6 @@ class Region:
 
 
 def prepare_region(
-    layers: Sequence[Layer],
     stack: Stack,
     occurrences: Occurrences,
     settings: WindowSettings,
@@ -88,7 +88,6 @@ def prepare_region(
     starts = _learning_windows(grid, plan, points, split, scan, settings)
     return Region(
         grid=grid,
-        layers=list(layers),
         stack=stack,
         occurrences=occurrences,
         points=points,
@@ -96,7 +95,7 @@ def prepare_region(
         plan=plan,
         split=split,
         scan=scan,
-        layer_cards=scan.layer_cards(list(layers), split),
+        layer_cards=scan.layer_cards(stack.layers, split),
         starts=starts,
     )
 

@@ -34,6 +34,7 @@ class Scan:
     means: NDArray[np.float64]
     squares: NDArray[np.float64]  # sums of squared deviations from the tile's mean
     infinite: NDArray[np.int64]
+    fractional: NDArray[np.bool_]  # layers given as classes that hold other than whole numbers
     footprint_cells: NDArray[np.int64]  # cells with data, per stride x stride lattice cell
     stride: int
     on_data: NDArray[np.bool_]  # per occurrence
@@ -102,6 +103,7 @@ def scan_layers(
         means=np.zeros(shape),
         squares=np.zeros(shape),
         infinite=np.zeros(layers, dtype=np.int64),
+        fractional=np.zeros(layers, dtype=np.bool_),
         footprint_cells=np.zeros((-(-grid.height // stride), -(-grid.width // stride)), np.int64),
         stride=stride,
         on_data=np.zeros(len(points), dtype=np.bool_),
@@ -142,6 +144,7 @@ def _add_block(
     scan.squares[tile, layer] += square + gap**2 * before * values.size / total
     scan.counts[tile, layer] = total
     if categorical:
+        scan.fractional[layer] |= bool((values != np.rint(values)).any())
         found, often = np.unique(values.astype(np.int64), return_counts=True)
         scan.classes[layer].update(dict(zip(found.tolist(), often.tolist(), strict=True)))
 

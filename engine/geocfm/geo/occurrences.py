@@ -19,7 +19,7 @@ from geocfm.geo.where import no_match_error, parse_where
 
 @dataclass(frozen=True)
 class OccurrenceCounts:
-    """What became of each point: read is the sum of the others.
+    """What became of each point: read is the sum of the next five.
 
     A multipoint counts by its points, a feature without geometry as one. Each is counted where it
     is lost first, in the order of the fields.
@@ -31,6 +31,7 @@ class OccurrenceCounts:
     outside: int
     duplicates: int
     used: int
+    sharing_a_cell: int = 0  # of all inside, those in a cell that already had one
 
 
 @dataclass(frozen=True)
@@ -71,7 +72,7 @@ def read_occurrences(
     if source_crs is None:
         raise UserError(
             f"The occurrences in '{path}' do not say in which coordinate system they are.",
-            "Give their CRS, for example EPSG:4326 for longitude and latitude.",
+            "Give it, for example --occurrences-crs EPSG:4326 for longitude and latitude.",
         )
     wanted = np.ones(len(features.ids), dtype=bool)
     for condition in conditions:
@@ -91,7 +92,9 @@ def read_occurrences(
     inside = in_rows_and_columns[:, 0] & in_rows_and_columns[:, 1]
     pixel, owners = pixel[inside], owners[inside]
 
-    first = _first_of_each_cell(pixel) if deduplicate else np.arange(len(pixel))
+    firsts = _first_of_each_cell(pixel)
+    sharing = len(pixel) - len(firsts)
+    first = firsts if deduplicate else np.arange(len(pixel))
     counts = OccurrenceCounts(
         read=without_geometry + len(world),
         without_geometry=without_geometry,
@@ -99,6 +102,7 @@ def read_occurrences(
         outside=int(len(inside) - inside.sum()),
         duplicates=len(pixel) - len(first),
         used=len(first),
+        sharing_a_cell=sharing,
     )
     return Occurrences(pixel[first], features.ids[owners[first]], counts, path, tuple(where))
 

@@ -95,7 +95,9 @@ def _coordinate_columns(
     if x_column is not None and y_column is not None:
         return _column(path, header, x_column), _column(path, header, y_column)
     if x_column is not None or y_column is not None:
-        raise UserError("Only one coordinate column is given.", "Name both the x and the y column.")
+        raise UserError(
+            "Only one coordinate column is given.", "Give both --x-column and --y-column."
+        )
     plain = [_plain(name) for name in header]
     pairs = [(x, y) for x in LONGITUDES for y in LATITUDES]
     for x, y in [*pairs, *PROJECTED_PAIRS]:
@@ -103,7 +105,7 @@ def _coordinate_columns(
             return plain.index(x), plain.index(y)
     raise UserError(
         f"No coordinate columns are found in '{path}'.",
-        f"Name the x and the y column; the columns are: {', '.join(header) or 'none'}.",
+        f"Give --x-column and --y-column; the columns are: {', '.join(header) or 'none'}.",
     )
 
 

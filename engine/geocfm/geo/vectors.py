@@ -78,5 +78,6 @@ def _choose_layer(path: str, layer: str | None, kind: str) -> str:
         if candidates:
             break
     raise UserError(
-        f"'{path}' holds several layers, and none is named.", f"Name one of: {', '.join(names)}."
+        f"'{path}' holds several layers, and none is named.",
+        f"Name one with --layer (--aoi-layer for an area): {', '.join(names)}.",
     )

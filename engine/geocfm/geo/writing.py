@@ -45,15 +45,14 @@ DESCRIBED_BAND = """<VRTDataset rasterXSize="{width}" rasterYSize="{height}">
 </VRTDataset>"""
 
 
-@contextmanager
-def atomic_path(path: str | os.PathLike[str]) -> Iterator[Path]:
-    """Give a temporary name beside `path`; it replaces `path` in the end or, on failure, goes."""
+def ensure_writable(path: str | os.PathLike[str]) -> None:
+    """Find out now, not after hours of work, whether a file can be written; makes its folder."""
     final = Path(path)
-    temporary = final.with_name(f".{final.stem}-{secrets.token_hex(4)}{final.suffix}")
     try:
         final.parent.mkdir(parents=True, exist_ok=True)
-        temporary.touch()  # finds out now, not after hours of work
-        temporary.unlink()
+        trial = _beside(final)
+        trial.touch()
+        trial.unlink()
     except OSError as error:
         raise UserError(
             f"Nothing can be written to the folder '{final.parent}' ({error.strerror}).",
@@ -61,6 +60,18 @@ def atomic_path(path: str | os.PathLike[str]) -> Iterator[Path]:
         ) from error
     if final.is_dir():
         raise UserError(f"'{final}' is a folder.", "Give the name of a file.")
+
+
+def _beside(final: Path) -> Path:
+    return final.with_name(f".{final.stem}-{secrets.token_hex(4)}{final.suffix}")
+
+
+@contextmanager
+def atomic_path(path: str | os.PathLike[str]) -> Iterator[Path]:
+    """Give a temporary name beside `path`; it replaces `path` in the end or, on failure, goes."""
+    final = Path(path)
+    ensure_writable(final)
+    temporary = _beside(final)
     try:
         yield temporary
         try:
@@ -156,6 +167,17 @@ def _described_band(
     )
 
 
+def ensure_points_writable(path: str | os.PathLike[str]) -> None:
+    """Find out before the work whether points can be written under this name."""
+    suffix = Path(path).suffix.lower()
+    if suffix != ".csv" and suffix not in POINT_DRIVERS:
+        raise UserError(
+            f"Points cannot be written as '{suffix or path}'.",
+            "Name the file .gpkg, .geojson or .csv.",
+        )
+    ensure_writable(path)
+
+
 def write_points(
     path: str | os.PathLike[str],
     grid: Grid,
@@ -170,12 +192,8 @@ def write_points(
 
     GeoPackage carries description and metadata, GeoJSON the description, CSV neither.
     """
+    ensure_points_writable(path)
     suffix = Path(path).suffix.lower()
-    if suffix != ".csv" and suffix not in POINT_DRIVERS:
-        raise UserError(
-            f"Points cannot be written as '{suffix or path}'.",
-            "Name the file .gpkg, .geojson or .csv.",
-        )
     world = grid.to_world(points)
     values = [np.asarray(column) for column in columns.values()]
     with atomic_path(path) as temporary:

@@ -8,6 +8,7 @@ are other functions in LEVELS.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
@@ -27,18 +28,17 @@ class Mosaic:
     row_starts: tuple[int, ...]
     col_starts: tuple[int, ...]
     taper: NDArray[np.float64]  # along one axis of a window; the weight is the outer product
+    row_sums: NDArray[np.float64]  # all tapers together, per row and per column of the grid
+    col_sums: NDArray[np.float64]
 
     @classmethod
     def over(cls, grid: Grid, size: int, stride: int) -> Mosaic:
         """Cover the grid; windows overlap by size - stride."""
         taper = np.sin(np.pi * (np.arange(size) + 0.5) / size) ** 2
-        return cls(
-            grid,
-            size,
-            tuple(covering_starts(grid.height, size, stride)),
-            tuple(covering_starts(grid.width, size, stride)),
-            taper,
-        )
+        rows = covering_starts(grid.height, size, stride)
+        cols = covering_starts(grid.width, size, stride)
+        sums = [_overlay(starts, taper) for starts in (rows, cols)]
+        return cls(grid, size, tuple(rows), tuple(cols), taper, *sums)
 
     def windows(self) -> list[Window]:
         """All windows, row by row."""
@@ -50,32 +50,33 @@ class Mosaic:
 
     def windows_over(self, points: NDArray[np.float64]) -> dict[Window, NDArray[np.int64]]:
         """For every window over some of the points (N, 2): which ones."""
-        found: dict[Window, NDArray[np.int64]] = {}
-        for window in self.windows():
-            local = points - (window.col, window.row)
-            inside = np.nonzero(((local >= 0) & (local < self.size)).all(axis=1))[0]
-            if len(inside):
-                found[window] = inside
-        return found
+        found: dict[Window, list[int]] = {}
+        for number, (x, y) in enumerate(points):
+            for row in self._starts_over(self.row_starts, y):
+                for col in self._starts_over(self.col_starts, x):
+                    window = Window(row, col, self.size, self.size)
+                    found.setdefault(window, []).append(number)
+        return {window: np.array(numbers) for window, numbers in sorted(found.items(), key=_place)}
+
+    def _starts_over(self, starts: tuple[int, ...], position: float) -> tuple[int, ...]:
+        return starts[bisect_right(starts, position - self.size) : bisect_right(starts, position)]
 
     def share(self, window: Window, points: NDArray[np.float64]) -> NDArray[np.float64]:
         """The window's part in the blend (N,) at points (N, 2) inside it; all parts sum to 1."""
         col, row = np.floor(points).astype(np.int64).T
         own = self.taper[row - window.row] * self.taper[col - window.col]
-        return own / (
-            _overlay(self.row_starts, self.taper, row) * _overlay(self.col_starts, self.taper, col)
-        )
+        return own / (self.row_sums[row] * self.col_sums[col])
 
 
-def _overlay(
-    starts: Sequence[int], taper: NDArray[np.float64], position: NDArray[np.int64]
-) -> NDArray[np.float64]:
-    """Sum of all tapers along one axis at the given positions."""
-    total = np.zeros(len(position))
+def _place(item: tuple[Window, list[int]]) -> tuple[int, int]:
+    return item[0].row, item[0].col
+
+
+def _overlay(starts: Sequence[int], taper: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Sum of all windows' tapers along one axis."""
+    total = np.zeros(starts[-1] + len(taper))
     for start in starts:
-        local = position - start
-        inside = (local >= 0) & (local < len(taper))
-        total[inside] += taper[local[inside]]
+        total[start : start + len(taper)] += taper
     return total
 
 

@@ -20,7 +20,7 @@ from geocfm.model.settings import SamplingSettings
 
 REJECTION_ROUNDS = 10
 EDGE = 1e-9  # of a window: nearer to its end, a point would round into the next cell
-DENSITY_STEPS = 30  # at least: the exact density asks more of the solver than the draws do
+DENSITY_STEPS = 20  # at least: the exact density asks more of the solver than the draws do
 
 
 class Layers(Protocol):

@@ -24,7 +24,7 @@ MEANING = (
     "probability of a deposit. Cells where no layer has data are no-data."
 )
 OVERLAP = 3  # windows step by this part of their size
-BATCH = 8  # windows through the UNet at a time
+BATCH = 32  # windows at a time: many points a step, so that threads are worth their cost
 
 
 @dataclass(frozen=True)

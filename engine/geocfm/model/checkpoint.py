@@ -49,6 +49,11 @@ class GridCard(_Card):
     height: int
     width: int
 
+    @property
+    def name(self) -> str:
+        """The name of the CRS: the first quoted text of its WKT."""
+        return self.crs.split('"')[1] if '"' in self.crs else self.crs
+
 
 class SplitCard(_Card):
     """The tiles, and which of them trained, chose and never saw the model."""
@@ -98,7 +103,8 @@ class ModelCard(_Card):
             f"with geocfm {self.versions.get('geocfm', '?')}.",
             f"Learned from {seen} occurrences in {self.occurrences.source}{filters}.",
             *[f"Layer {text}" for text in columns],
-            f"Grid: {self.grid.height} rows x {self.grid.width} columns, cell size {cell:g}; "
+            f"Grid: {self.grid.height} rows x {self.grid.width} columns, cell size {cell:g}, "
+            f"{self.grid.name}; "
             f"windows of {self.window_size} cells.",
             f"Tiles: {parts}. Seed {self.seed}, iteration {self.iterations}; "
             f"{figures or 'no figures'}.",

@@ -57,7 +57,10 @@ class WindowSettings(_Settings):
 
 
 class TrainingSettings(_Settings):
-    """The optimiser and its schedule (paper, Table "optimization settings")."""
+    """The optimiser and its schedule (paper, Table "optimization settings").
+
+    A run ends with its iterations or its minutes, whichever comes first.
+    """
 
     iterations: int | None = Field(None, ge=1)
     minutes: float | None = Field(None, gt=0)

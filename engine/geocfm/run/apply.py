@@ -18,11 +18,17 @@ from geocfm.geo.area import Area, read_area
 from geocfm.geo.grid import Grid
 from geocfm.geo.occurrences import read_occurrences
 from geocfm.geo.rasters import Layer, Stack, find_layers, raster_grid
-from geocfm.geo.writing import atomic_path, write_cog, write_points
+from geocfm.geo.writing import (
+    atomic_path,
+    ensure_points_writable,
+    ensure_writable,
+    write_cog,
+    write_points,
+)
 from geocfm.inference.predictor import Predictor
 from geocfm.inference.regional_draws import draw_region
 from geocfm.inference.regional_map import MEANING, UNIT, write_raw_map
-from geocfm.job import ApplyingJob, EvaluateJob, MapJob, SampleJob
+from geocfm.job import ApplyingJob, EvaluateJob, MapJob, RegionJob, SampleJob
 from geocfm.model.checkpoint import ModelCard, load_checkpoint
 from geocfm.model.device import choose_device
 from geocfm.versions import software_versions
@@ -46,15 +52,16 @@ class _Application:
 
 
 @contextmanager
-def _apply(job: ApplyingJob, aoi: Path | None, reporter: Reporter) -> Iterator[_Application]:
+def _apply(job: ApplyingJob, reporter: Reporter) -> Iterator[_Application]:
     """Load the model, match its layers by name, and align them on the region's grid."""
     device = choose_device(job.device)
     checkpoint = load_checkpoint(job.checkpoint, device)
     card = checkpoint.card
     layers = match_layers(card, job.raster)
     training_grid = Grid.from_dict(card.grid.model_dump())
-    grid = _region_grid(training_grid, layers[0], job.like)
-    area = read_area(aoi, grid) if aoi else None
+    like, aoi = (job.like, job.aoi) if isinstance(job, RegionJob) else (None, None)
+    grid = _region_grid(training_grid, layers[0], like)
+    area = read_area(aoi, grid, job.aoi_layer) if isinstance(job, RegionJob) and aoi else None
     changes = {"solver": job.solver, "steps": job.steps}
     sampling = card.settings.sampling.model_copy(
         update={key: value for key, value in changes.items() if value is not None}
@@ -113,7 +120,8 @@ def _tags(job: ApplyingJob, card: ModelCard) -> dict[str, str]:
 
 def run_map(job: MapJob, reporter: Reporter) -> None:
     """Relative density over the region, as a Cloud Optimized GeoTIFF."""
-    with _apply(job, job.aoi, reporter) as work, _scratch_folder(job.out.parent) as scratch:
+    ensure_writable(job.out)
+    with _apply(job, reporter) as work, _scratch_folder(job.out.parent) as scratch:
         raw = write_raw_map(
             scratch / "raw.tif",
             work.predictor,
@@ -137,14 +145,16 @@ def run_map(job: MapJob, reporter: Reporter) -> None:
 
 def run_sample(job: SampleJob, reporter: Reporter) -> None:
     """Draws of plausible occurrences, as points."""
-    with _apply(job, job.aoi, reporter) as work:
+    ensure_points_writable(job.out)
+    with _apply(job, reporter) as work:
+        points = job.points or work.card.settings.sampling.points
         drawn = draw_region(
-            work.predictor, work.area, job.points, job.draws, job.combine, job.seed, reporter
+            work.predictor, work.area, points, job.draws, job.combine, job.seed, reporter
         )
         description = (
             "Plausible occurrences drawn from the learned density. draw: number of the independent "
             "draw; log_relative_density: natural logarithm of the relative density at the point "
-            "(0 = regional mean, as on the map)."
+            "(0 = regional mean; the map shows the same density, smoothed)."
         )
         write_points(
             job.out,
@@ -155,22 +165,20 @@ def run_sample(job: SampleJob, reporter: Reporter) -> None:
             description=description,
             metadata=_tags(job, work.card),
         )
-    reporter.wrote("samples", job.out, f"{job.draws} draws of {job.points} points")
+    reporter.wrote("samples", job.out, f"{job.draws} draws of {points} points")
 
 
 def run_evaluate(job: EvaluateJob, reporter: Reporter) -> None:
     """Capture curves on held-out and training tiles, as JSON and pictures."""
-    with _apply(job, None, reporter) as work, _scratch_folder(job.out) as scratch:
+    with _apply(job, reporter) as work, _scratch_folder(job.out) as scratch:
         grid = work.grid
-        if grid.crs != work.training_grid.crs or grid.cell_size != work.training_grid.cell_size:
-            raise UserError(
-                "The held-out tiles are counted on the model's own grid, which --like changes.",
-                "Evaluate without --like.",
-            )
+        where = job.where or list(work.card.occurrences.where)
+        if where and not job.where:
+            reporter.note(f"Occurrences are filtered as in training: {' and '.join(where)}.")
         occurrences = read_occurrences(
             job.occurrences,
             grid,
-            where=job.where,
+            where=where,
             layer=job.layer,
             x_column=job.x_column,
             y_column=job.y_column,

@@ -17,7 +17,7 @@ from geocfm.evaluation.plots import plot_draws
 from geocfm.events import Reporter
 from geocfm.geo.occurrences import read_occurrences
 from geocfm.geo.rasters import Stack, find_layers, reference_grid
-from geocfm.geo.writing import atomic_path
+from geocfm.geo.writing import atomic_path, ensure_writable
 from geocfm.inference.predictor import Predictor
 from geocfm.job import CheckJob, LearningJob, TrainJob
 from geocfm.model.checkpoint import (
@@ -52,7 +52,10 @@ def choose_settings(job: LearningJob, *, accelerated: bool) -> Settings:
     if isinstance(job, TrainJob) and (job.minutes or job.iterations):
         changes["training.minutes"] = str(job.minutes)
         changes["training.iterations"] = str(job.iterations)
-    return change_settings(choose_preset(job.preset, accelerated=accelerated), changes)
+    settings = change_settings(choose_preset(job.preset, accelerated=accelerated), changes)
+    if settings.training.minutes is None and settings.training.iterations is None:
+        raise UserError("Training would never end.", "Give --minutes or --iterations.")
+    return settings
 
 
 @contextmanager
@@ -73,7 +76,7 @@ def open_region(job: LearningJob, settings: Settings, reporter: Reporter) -> Ite
     )
     with Stack(layers, grid) as stack:
         stage = reporter.stage("Reading layers")
-        yield prepare_region(layers, stack, occurrences, settings.windows, stage)
+        yield prepare_region(stack, occurrences, settings.windows, stage)
 
 
 def run_check(job: CheckJob, reporter: Reporter) -> None:
@@ -82,27 +85,31 @@ def run_check(job: CheckJob, reporter: Reporter) -> None:
         found = inspect_region(region)
     _tell(found, reporter)
     reporter.report("check", found.to_dict())
-    if found.problems:
-        raise UserError("Training is not possible with these inputs.", found.problems[0])
+    _refuse(found)
     reporter.note("Training is possible.")
 
 
 def _tell(found: Preflight, reporter: Reporter) -> None:
     for sentence in found.sentences:
         reporter.note(sentence)
-    for sentence in [*found.warnings, *found.problems]:
+    for sentence in found.warnings:
         reporter.warn(sentence)
+
+
+def _refuse(found: Preflight) -> None:
+    if found.problems:
+        raise UserError("Training is not possible with these inputs.", " ".join(found.problems))
 
 
 def run_train(job: TrainJob, reporter: Reporter) -> None:
     """Prepare the region, train, and keep the best and the last model."""
+    ensure_writable(job.out)
     device = choose_device(job.device)
     settings = choose_settings(job, accelerated=device.type == "cuda")
     with open_region(job, settings, reporter) as region:
         found = inspect_region(region)
         _tell(found, reporter)
-        if found.problems:
-            raise UserError("Training is not possible with these inputs.", found.problems[0])
+        _refuse(found)
         last = job.out.with_name(f"{job.out.stem}.last{job.out.suffix}")
         log_path = job.out.with_name(f"{job.out.stem}.log.jsonl")
 
@@ -119,7 +126,6 @@ def run_train(job: TrainJob, reporter: Reporter) -> None:
             )
 
         start = card(Snapshot({}, 0, {}))
-        job.out.parent.mkdir(parents=True, exist_ok=True)
         network = new_network(start.channels, settings, job.seed)
         weights = sum(parameter.numel() for parameter in network.parameters())
         reporter.note(
@@ -143,7 +149,8 @@ def run_train(job: TrainJob, reporter: Reporter) -> None:
         f"{result.last.iteration} iterations in {result.seconds / 60:.1f} minutes; best at "
         f"iteration {best.iteration}{_validation(best)}."
     )
-    reporter.wrote("checkpoint", job.out, "the best model on the validation tiles")
+    judged = "on the validation tiles" if "validation_loss" in best.metrics else "at the end"
+    reporter.wrote("checkpoint", job.out, f"the best model {judged}")
     reporter.wrote("checkpoint", last, "the model at the end of training")
     reporter.wrote("log", log_path, "every training value, one JSON object per line")
 
@@ -181,7 +188,7 @@ def _budget(settings: Settings) -> str:
         bounds.append(f"{iterations:,} iterations")
     if minutes:
         bounds.append(f"{minutes:g} minutes")
-    return " or ".join(bounds) or "until stopped"
+    return " or ".join(bounds)
 
 
 def _validation(snapshot: Snapshot) -> str:

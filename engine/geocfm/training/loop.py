@@ -103,6 +103,8 @@ def train(
             elapsed = time.monotonic() - start
             spent = budget.spent(iteration, elapsed)
             run.write_log(iteration, elapsed, loss)
+            if not math.isfinite(loss):
+                raise _broken(iteration, loss, best)
             every = settings.training.validate_every
             due = iteration % every == 0 if every else spent >= next_validation
             if due or spent >= 1:
@@ -131,7 +133,7 @@ def train(
         raise
     last = run.snapshot(run.iteration)
     if best is None:
-        raise _broken(last.iteration, _score(last))
+        raise _broken(last.iteration, _score(last), best)
     return TrainingResult(best, last, time.monotonic() - start, stopped_early)
 
 
@@ -140,11 +142,12 @@ def _score(snapshot: Snapshot) -> float:
     return snapshot.metrics.get("validation_loss", -float(snapshot.iteration))
 
 
-def _broken(iteration: int, loss: float) -> UserError:
+def _broken(iteration: int, loss: float, best: Snapshot | None) -> UserError:
+    kept = "The best model so far was kept. " if best else ""
     return UserError(
         f"Training broke down at iteration {iteration}: the loss is {loss}.",
-        "The best model so far was kept. Try a lower learning rate "
-        "(--set training.learning_rate=1e-4), and look for extreme values in the layers.",
+        f"{kept}Try a lower learning rate (--set training.learning_rate=1e-4), and look for "
+        "extreme values in the layers.",
     )
 
 
@@ -177,6 +180,7 @@ class _Run:
         self._validation = self._validation_batches()
         self.iteration = 0
         self.smooth_loss = math.nan
+        self._gradient_norm = math.nan
 
     def batches(self) -> Iterator[Batch]:
         """Training batches without end, read one ahead; step i depends on (seed, i) alone."""
@@ -198,7 +202,7 @@ class _Run:
                 yield batch.to(self._device)
 
     def step(self, batch: Batch, rate: float) -> float:
-        """One optimiser step; returns the loss."""
+        """One optimiser step; returns the loss, and steps nowhere if it is not finite."""
         training = self._settings.training
         for group in self._optimiser.param_groups:
             group["lr"] = rate
@@ -206,10 +210,11 @@ class _Run:
             loss = batch_loss(self._network, batch)
         value = loss.item()
         if not math.isfinite(value):
-            raise _broken(self.iteration + 1, value)
+            return value
         self._optimiser.zero_grad(set_to_none=True)
         loss.backward()  # type: ignore[no-untyped-call]
-        torch.nn.utils.clip_grad_norm_(self._network.parameters(), training.clip)
+        norm = torch.nn.utils.clip_grad_norm_(self._network.parameters(), training.clip)
+        self._gradient_norm = norm.item()
         self._optimiser.step()
         self.averaged.update(self._network)
         self.iteration += 1
@@ -233,17 +238,19 @@ class _Run:
         loss: float | None = None,
         validation: float | None = None,
     ) -> None:
-        """One line of the run's JSONL log."""
-        row = {
+        """One line of the run's JSONL log; what is not finite is written as text."""
+        row: dict[str, float] = {
             "iteration": iteration,
             "seconds": round(elapsed, 3),
             "learning_rate": self._optimiser.param_groups[0]["lr"],
-            "loss": loss,
-            "validation_loss": validation,
         }
-        print(
-            json.dumps({k: v for k, v in row.items() if v is not None}), file=self._log, flush=True
-        )
+        if loss is not None:
+            row["loss"] = loss
+            row["gradient_norm"] = self._gradient_norm
+        if validation is not None:
+            row["validation_loss"] = validation
+        safe = {key: value if math.isfinite(value) else str(value) for key, value in row.items()}
+        print(json.dumps(safe, allow_nan=False), file=self._log, flush=True)
 
     def _validation_batches(self) -> list[Batch]:
         """Validation windows with fixed noise, so that losses compare along the run."""

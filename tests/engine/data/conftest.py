@@ -109,7 +109,7 @@ def make_region(sample: Sample) -> Iterator[Callable[..., Region]]:
                 occurrences or sample.folder / "gold.csv", sample.grid, crs="EPSG:32750"
             )
             choices = WindowSettings(**{"size": 16, "stride": 4, "tile": 24, **settings})
-            return prepare_region(layers, stack, found, choices, lambda done, total: None)
+            return prepare_region(stack, found, choices, lambda done, total: None)
 
         yield make
 

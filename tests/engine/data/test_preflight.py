@@ -49,6 +49,7 @@ def test_a_good_region(region, sample):
         "duplicates": 0,
         "on_no_data": 3,
         "used": 37,
+        "sharing_a_cell": 1,
     }
     assert sum(report.by_role.values()) == 37
     assert report.window == {"size": 16, "stride": 4, "tile": 24}

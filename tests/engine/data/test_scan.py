@@ -127,7 +127,7 @@ def test_classes(region, sample, monkeypatch):
     assert region.layer_cards[2].classes == (1, 2, 5, 200)
     assert region.layer_cards[0].classes == ()
     monkeypatch.setattr(scan_module, "MOST_CLASSES", 3)
-    cards = region.scan.layer_cards(region.layers, region.split)
+    cards = region.scan.layer_cards(region.stack.layers, region.split)
     assert cards[2].classes == (1, 2, 5)  # the 16 cells of class 200 are the fewest
 
 

@@ -101,12 +101,18 @@ def test_every_geometry_and_every_loss_is_counted(tmp_path):
     path = write(tmp_path / "a.gpkg", shapes, "EPSG:32750", metal=metal)
     found = read_occurrences(path, GRID, where=["metal = gold"], deduplicate=True)
     assert found.counts == OccurrenceCounts(
-        read=9, without_geometry=2, filtered_out=1, outside=1, duplicates=1, used=4
+        read=9,
+        without_geometry=2,
+        filtered_out=1,
+        outside=1,
+        duplicates=1,
+        used=4,
+        sharing_a_cell=1,
     )
     np.testing.assert_allclose(found.points, [[5, 5], [15, 5], [5, 7], [6, 9]], atol=1e-6)
     assert found.ids.tolist() == [1, 1, 2, 3]
     assert found.where == ("metal = gold",)
-    assert read_occurrences(path, GRID).counts == OccurrenceCounts(9, 2, 0, 1, 0, 6)
+    assert read_occurrences(path, GRID).counts == OccurrenceCounts(9, 2, 0, 1, 0, 6, 2)
 
 
 def test_filters_are_joined_and_explain_themselves(tmp_path):

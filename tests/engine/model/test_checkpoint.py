@@ -145,7 +145,7 @@ def test_the_card_in_sentences():
     assert "7 occurrences in gold.shp where commod1 ~ gold" in text
     assert "Layer mag: mean 0.333333 nT, standard deviation 0.1 nT." in text
     assert "Layer rock: 3 classes." in text
-    assert "9 rows x 8 columns, cell size 0.1; windows of 48 cells" in text
+    assert "9 rows x 8 columns, cell size 0.1, any; windows of 48 cells" in text
     assert "Tiles: 1 train, 0 validation, 1 test. Seed 3, iteration 7" in text
     assert "validation loss 0.3000" in text
 

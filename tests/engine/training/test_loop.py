@@ -91,7 +91,7 @@ def start(region: Region, settings: Settings) -> Start:
         run = into or Run()
         texts = {f"training.{name}": str(value) for name, value in changes.items()}
         chosen = change_settings(settings, texts)
-        channels = 2 * len(region.layers)
+        channels = 2 * len(region.stack.layers)
 
         def keep(snapshot: Snapshot) -> None:
             run.kept.append(snapshot)
