@@ -214,5 +214,7 @@ def write_points(
             geometry_type="Point",
             crs=grid.crs.to_wkt(),
             layer_options={"DESCRIPTION": description},
+            # newer ones make the GDAL of QGIS 3.22 warn that it may not read them in full
+            dataset_options={"VERSION": "1.2"} if is_package else None,
             layer_metadata=dict(metadata) if is_package else None,
         )
