@@ -423,3 +423,19 @@ def test_evaluation_filters_as_training_did(
         *("--occurrences", small_region.occurrences, "--out", tmp_path / "out"),
     )
     failed(result, "no_such_field")
+
+
+def test_classes_the_model_never_learned_are_told_on_the_map(
+    geocfm: Geocfm, small_region: SmallRegion, tmp_path: Path
+) -> None:
+    cells = np.arange(120 * 100, dtype=np.float32).reshape(120, 100)
+    known = write_raster(tmp_path / "known.tif", cells % 5, small_region.grid)
+    other = write_raster(tmp_path / "other.tif", np.where(cells % 4, 1, 77), small_region.grid)
+    model = tmp_path / "m.safetensors"
+    learn = ("--occurrences", small_region.occurrences, *TINY, "--iterations", 2, "--out", model)
+    trained = geocfm("train", "--raster", f"rock={known}", "--classes", "rock", *learn)
+    assert trained.exit_code == 0, trained.output
+    apply = ("map", "--checkpoint", model, "--out", tmp_path / "map.tif")
+    assert "never learned" not in geocfm(*apply, "--raster", f"rock={known}").output
+    said = geocfm(*apply, "--raster", f"rock={other}").output
+    assert "rock: 25 % of its cells hold classes the model never learned" in " ".join(said.split())

@@ -33,6 +33,16 @@ class Encoder:
             channels += list(valid.astype(np.float32))
         return np.stack(channels), some_data(valid)
 
+    def unknown_classes(self, values: NDArray[np.float32]) -> dict[str, tuple[int, int]]:
+        """For each class layer: cells whose class has no channel, and all cells with data."""
+        valid = data_mask(values, self.settings.zero_is_nodata)
+        found = {}
+        for layer, plane, mask in zip(self.layers, values, valid, strict=True):
+            if layer.categorical:
+                unknown = mask & ~np.isin(plane, layer.classes)
+                found[layer.name] = (int(unknown.sum()), int(mask.sum()))
+        return found
+
     def _standardise(
         self, layer: LayerCard, plane: NDArray[np.float32], mask: NDArray[np.bool_]
     ) -> NDArray[np.float32]:

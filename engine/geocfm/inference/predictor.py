@@ -65,6 +65,7 @@ class Predictor:
         self._network, self._device = checkpoint.network, device
         self._encoder = Encoder(self.card.layers, self.card.settings.windows)
         self._tableau = SOLVERS[sampling.solver]
+        self._class_cells: dict[str, NDArray[np.int64]] = {}  # unknown and all, per class layer
 
     @property
     def window_size(self) -> int:
@@ -74,12 +75,25 @@ class Predictor:
     @torch.no_grad()
     def encode(self, windows: Sequence[Window]) -> EncodedWindows:
         """Read the windows and make their features."""
-        read = [self._encoder.encode(self.layers.read(window)) for window in windows]
+        values = [self.layers.read(window) for window in windows]
+        for window_values in values:
+            for name, cells in self._encoder.unknown_classes(window_values).items():
+                self._class_cells[name] = self._class_cells.get(name, 0) + np.array(cells)
+        read = [self._encoder.encode(window_values) for window_values in values]
         images = torch.from_numpy(np.stack([channels for channels, _ in read]))
         footprints = np.stack([footprint for _, footprint in read])
         return EncodedWindows(
             tuple(windows), self._network.encode(images.to(self._device)), footprints
         )
+
+    def warnings(self) -> list[str]:
+        """What the layers read so far hold that the model has never seen."""
+        return [
+            f"Layer {name}: {100 * unknown / total:.0f} % of its cells hold classes the model "
+            "never learned; it knows nothing of them."
+            for name, (unknown, total) in self._class_cells.items()
+            if unknown
+        ]
 
     @torch.no_grad()
     def draw(

@@ -59,9 +59,9 @@ def _apply(job: ApplyingJob, reporter: Reporter) -> Iterator[_Application]:
     card = checkpoint.card
     layers = match_layers(card, job.raster)
     training_grid = Grid.from_dict(card.grid.model_dump())
-    like, aoi = (job.like, job.aoi) if isinstance(job, RegionJob) else (None, None)
-    grid = _region_grid(training_grid, layers[0], like)
-    area = read_area(aoi, grid, job.aoi_layer) if isinstance(job, RegionJob) and aoi else None
+    placed = job if isinstance(job, RegionJob) else None
+    grid = _region_grid(training_grid, layers[0], placed.like if placed else None)
+    area = read_area(placed.aoi, grid, placed.aoi_layer) if placed and placed.aoi else None
     changes = {"solver": job.solver, "steps": job.steps}
     sampling = card.settings.sampling.model_copy(
         update={key: value for key, value in changes.items() if value is not None}
@@ -69,9 +69,10 @@ def _apply(job: ApplyingJob, reporter: Reporter) -> Iterator[_Application]:
     with Stack(layers, grid) as stack:
         shown = grid if area is None else grid.subgrid(area.bounds)
         reporter.note(f"The region has {shown.describe()}.")
-        yield _Application(
-            card, training_grid, Predictor(checkpoint, stack, sampling, device), area
-        )
+        predictor = Predictor(checkpoint, stack, sampling, device)
+        yield _Application(card, training_grid, predictor, area)
+        for sentence in predictor.warnings():
+            reporter.warn(sentence)
 
 
 def match_layers(card: ModelCard, specs: list[str]) -> list[Layer]:
