@@ -36,10 +36,12 @@ def relative(density: NDArray[np.float64], footprint: NDArray[np.bool_]) -> NDAr
 def density_from_draws(
     predictor: Predictor, encoded: EncodedWindows, seed: int
 ) -> list[NDArray[np.float64]]:
-    """A smoothed count of draws in each window."""
-    counts = [DRAWS_PER_WINDOW] * len(encoded.windows)
+    """A smoothed count of draws in each window; zero in a window without data."""
+    counts = [DRAWS_PER_WINDOW if footprint.any() else 0 for footprint in encoded.footprints]
     draws = predictor.draw(encoded, counts, seed)
     return [
         relative(smoothed_counts(draw.points, predictor.window_size), footprint)
-        for draw, footprint in zip(draws, encoded.footprints, strict=True)
+        if count
+        else np.zeros(footprint.shape)
+        for draw, footprint, count in zip(draws, encoded.footprints, counts, strict=True)
     ]
