@@ -10,7 +10,7 @@ from geocfm.data.scan import MOST_CLASSES
 from geocfm.data.split import ROLES
 
 FEWEST_OCCURRENCES = 3  # one for each of training, validation and test
-LITTLE_COVERAGE = 0.5
+LITTLE_COVERAGE = 0.5  # of the area where some layer has data
 FEW_TO_LEARN_FROM = 20
 EXTREME = 1e20  # no geophysical unit reaches this; a forgotten no-data value does
 
@@ -54,6 +54,7 @@ def inspect_region(region: Region) -> Preflight:
     counts = _occurrence_counts(region)
     by_role = region.points_by_role()
     with_points = {role: len(region.starts[role]) for role in ROLES}
+    footprint = region.scan.footprint_cells.sum() / (region.grid.height * region.grid.width)
     sentences = [f"The grid has {region.grid.describe()}."]
     sentences += [
         f"{layer.alignment}; {100 * layer.coverage:.0f} % of the cells have data."
@@ -74,7 +75,7 @@ def inspect_region(region: Region) -> Preflight:
         window={"size": region.plan.size, "stride": region.plan.stride, "tile": region.plan.tile},
         windows=with_points,
         sentences=sentences,
-        warnings=_warnings(layers, counts, with_points),
+        warnings=_warnings(layers, footprint, counts, with_points),
         problems=_problems(layers, counts, with_points),
     )
 
@@ -118,7 +119,7 @@ def _occurrence_sentence(counts: dict[str, int]) -> str:
 
 
 def _warnings(
-    layers: list[LayerReport], counts: dict[str, int], windows: dict[str, int]
+    layers: list[LayerReport], footprint: float, counts: dict[str, int], windows: dict[str, int]
 ) -> list[str]:
     found = []
     for layer in layers:
@@ -139,7 +140,7 @@ def _warnings(
                 f"Layer {layer.name} has {layer.infinite_cells} infinite values; "
                 "they count as no-data."
             )
-        if 0 < layer.coverage < LITTLE_COVERAGE:
+        if 0 < layer.coverage < LITTLE_COVERAGE * footprint:
             found.append(
                 f"Layer {layer.name} covers only {100 * layer.coverage:.0f} % of the grid."
             )
