@@ -174,9 +174,10 @@ def main() -> None:
             raise
         # typer's own: an option that is missing, unknown or no number
         sink = JsonSink() if "--json" in sys.argv else TerminalSink()
-        command = next((word for word in sys.argv[1:] if word in COMMANDS), "geocfm")
+        command = next((word for word in sys.argv[1:] if word in COMMANDS), "")
         sink.emit(Started(command=command, versions=software_versions()))
-        hint = f"'geocfm {command} --help' lists the options." if command in COMMANDS else ""
+        asked = f"geocfm {command} --help".replace("  ", " ")
+        hint = f"'{asked}' says what there is."
         sink.emit(Failed(message=error.format_message(), hint=hint))
         code = USER_ERROR
     sys.exit(code)

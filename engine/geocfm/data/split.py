@@ -73,6 +73,11 @@ class Split:
             role[same == touched] = candidate
         return role
 
+    def on_grid(self, grid: Grid, own: Grid) -> Split:
+        """The same tiles in cells of ``grid``, which lies on the lattice of ``own``, theirs."""
+        col, row = grid.to_pixel(*own.to_world([(0, 0)])[0])[0].round().astype(np.int64)
+        return Split(self.row_edges + row, self.col_edges + col, self.roles)
+
     def to_card(self) -> SplitCard:
         """For the checkpoint."""
         return SplitCard.model_validate(

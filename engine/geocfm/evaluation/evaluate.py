@@ -41,9 +41,9 @@ def evaluate_map(
 ) -> Evaluation:
     """Stream the map once. ``split_grid`` is the grid the split's tiles are counted on."""
     curves = {role: CaptureCurve() for role in (TEST, VALIDATION, TRAIN)}
-    offset = split_grid.to_pixel(*grid.to_world(np.zeros((1, 2)))[0])[0]
+    split = split.on_grid(grid, split_grid)
     cells = np.floor(points).astype(np.int64)
-    point_roles = split.role_of_points(points + offset)
+    point_roles = split.role_of_points(points)
     missed = 0
     with rasterio.open(raw.path) as source:
         for block in blocks(grid.window(), 1):
@@ -51,8 +51,8 @@ def evaluate_map(
             valid = np.isfinite(density)
             km2 = np.broadcast_to(grid.cell_areas(block), density.shape)
             roles = split.role_of_cells(
-                np.arange(block.row, block.row_stop) + 0.5 + offset[1],
-                np.arange(block.col, block.col_stop) + 0.5 + offset[0],
+                np.arange(block.row, block.row_stop, dtype=np.float64) + 0.5,
+                np.arange(block.col, block.col_stop, dtype=np.float64) + 0.5,
             )
             row, col, here = _cells_in(block, cells)
             found = valid[row, col]

@@ -16,7 +16,6 @@ from geocfm.evaluation.plots import plot_capture, plot_map
 from geocfm.events import Reporter
 from geocfm.geo.area import Area, read_area
 from geocfm.geo.grid import Grid
-from geocfm.geo.occurrences import read_occurrences
 from geocfm.geo.rasters import Layer, Stack, find_layers, raster_grid
 from geocfm.geo.writing import (
     atomic_path,
@@ -31,6 +30,7 @@ from geocfm.inference.regional_map import MEANING, UNIT, write_raw_map
 from geocfm.job import ApplyingJob, EvaluateJob, MapJob, RegionJob, SampleJob
 from geocfm.model.checkpoint import ModelCard, load_checkpoint
 from geocfm.model.device import choose_device
+from geocfm.run.inputs import open_occurrences
 from geocfm.versions import software_versions
 
 REPORTED_SHARE = 0.1
@@ -176,16 +176,7 @@ def run_evaluate(job: EvaluateJob, reporter: Reporter) -> None:
         where = job.where or list(work.card.occurrences.where)
         if where and not job.where:
             reporter.note(f"Occurrences are filtered as in training: {' and '.join(where)}.")
-        occurrences = read_occurrences(
-            job.occurrences,
-            grid,
-            where=where,
-            layer=job.layer,
-            x_column=job.x_column,
-            y_column=job.y_column,
-            crs=job.occurrences_crs,
-            deduplicate=job.deduplicate,
-        )
+        occurrences = open_occurrences(job, grid, where)
         split = Split.from_card(work.card.split)
         raw = write_raw_map(
             scratch / "raw.tif", work.predictor, None, job.combine, job.seed, reporter
@@ -205,7 +196,7 @@ def run_evaluate(job: EvaluateJob, reporter: Reporter) -> None:
             1 / raw.mean,
             grid,
             occurrences.points,
-            _shifted(split, grid, work.training_grid),
+            split.on_grid(grid, work.training_grid),
             "Prospectivity and known occurrences",
         )
     _tell(evaluation, reporter)
@@ -213,12 +204,6 @@ def run_evaluate(job: EvaluateJob, reporter: Reporter) -> None:
     reporter.wrote("evaluation", job.out / "evaluation.json", "all figures")
     reporter.wrote("picture", job.out / "capture.png", "capture curve, held-out and training tiles")
     reporter.wrote("picture", job.out / "map.png", "the map with the known occurrences")
-
-
-def _shifted(split: Split, grid: Grid, training_grid: Grid) -> Split:
-    """The split's tiles in the cells of the region's grid."""
-    col, row = grid.to_pixel(*training_grid.to_world([(0, 0)])[0])[0].round().astype(int)
-    return Split(split.row_edges + row, split.col_edges + col, split.roles)
 
 
 def _tell(evaluation: Evaluation, reporter: Reporter) -> None:

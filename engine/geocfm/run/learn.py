@@ -15,7 +15,6 @@ from geocfm.data.region import Region, prepare_region
 from geocfm.errors import Cancelled, UserError
 from geocfm.evaluation.plots import plot_draws
 from geocfm.events import Reporter
-from geocfm.geo.occurrences import read_occurrences
 from geocfm.geo.rasters import Stack, find_layers, reference_grid
 from geocfm.geo.writing import atomic_path, ensure_writable
 from geocfm.inference.predictor import Predictor
@@ -30,6 +29,7 @@ from geocfm.model.checkpoint import (
 from geocfm.model.device import choose_device, describe_device
 from geocfm.model.network import VelocityNetwork
 from geocfm.model.settings import Settings, change_settings, choose_preset
+from geocfm.run.inputs import open_occurrences
 from geocfm.training.loop import Snapshot, new_network, train
 from geocfm.versions import software_versions
 
@@ -64,16 +64,7 @@ def open_region(job: LearningJob, settings: Settings, reporter: Reporter) -> Ite
     layers = find_layers(job.raster, job.classes)
     like = str(job.like) if job.like else None
     grid = reference_grid(layers, like, job.crs, job.resolution, job.extent)
-    occurrences = read_occurrences(
-        job.occurrences,
-        grid,
-        where=job.where,
-        layer=job.layer,
-        x_column=job.x_column,
-        y_column=job.y_column,
-        crs=job.occurrences_crs,
-        deduplicate=job.deduplicate,
-    )
+    occurrences = open_occurrences(job, grid, job.where)
     with Stack(layers, grid) as stack:
         stage = reporter.stage("Reading layers")
         yield prepare_region(stack, occurrences, settings.windows, stage)
@@ -116,8 +107,11 @@ def run_train(job: TrainJob, reporter: Reporter) -> None:
         def card(snapshot: Snapshot) -> ModelCard:
             return make_card(region, settings, job, found, snapshot)
 
+        kept: list[Snapshot] = []
+
         def keep_best(snapshot: Snapshot) -> None:
             _save(job.out, snapshot, card(snapshot))
+            kept[:] = [snapshot]
 
         def preview(network: VelocityNetwork) -> None:
             example = Checkpoint(network, card(Snapshot({}, 0, {})))
@@ -138,7 +132,7 @@ def run_train(job: TrainJob, reporter: Reporter) -> None:
                     region, network, settings, job.seed, device, reporter, log, keep_best, preview
                 )
         except Cancelled:
-            if job.out.exists():
+            if kept:
                 reporter.wrote("checkpoint", job.out, "the best model so far")
             raise
         _save(last, result.last, card(result.last))
