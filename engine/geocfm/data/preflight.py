@@ -9,6 +9,7 @@ from geocfm.data.region import Region
 from geocfm.data.scan import MOST_CLASSES
 from geocfm.data.split import ROLES
 
+SMALLEST_WINDOW = 16
 FEWEST_OCCURRENCES = 3  # one for each of training, validation and test
 LITTLE_COVERAGE = 0.5  # of the area where some layer has data
 FEW_TO_LEARN_FROM = 20
@@ -75,8 +76,11 @@ def inspect_region(region: Region) -> Preflight:
         window={"size": region.plan.size, "stride": region.plan.stride, "tile": region.plan.tile},
         windows=with_points,
         sentences=sentences,
-        warnings=_warnings(layers, footprint, counts, with_points),
-        problems=_problems(layers, counts, with_points),
+        warnings=[
+            *region.occurrences.warnings,
+            *_warnings(layers, footprint, counts, with_points),
+        ],
+        problems=_problems(region, layers, counts, with_points),
     )
 
 
@@ -124,7 +128,10 @@ def _warnings(
     found = []
     for layer in layers:
         if layer.constant:
-            found.append(f"Layer {layer.name} has the same value everywhere and teaches nothing.")
+            found.append(
+                f"Layer {layer.name} has the same value everywhere: it teaches nothing and can be "
+                "left out."
+            )
         if layer.extreme:
             found.append(
                 f"Layer {layer.name} has values beyond {EXTREME:g}: probably a no-data value that "
@@ -161,7 +168,7 @@ def _warnings(
 
 
 def _problems(
-    layers: list[LayerReport], counts: dict[str, int], windows: dict[str, int]
+    region: Region, layers: list[LayerReport], counts: dict[str, int], windows: dict[str, int]
 ) -> list[str]:
     found = [
         f"Layer {layer.name} has no data on the grid: leave it out, or choose another grid "
@@ -176,12 +183,22 @@ def _problems(
     ]
     if counts["used"] < FEWEST_OCCURRENCES:
         found.append(
-            f"{_occurrence_sentence(counts)} At least {FEWEST_OCCURRENCES} are needed: "
-            "check the filter, the CRS of the occurrences and the extent of the rasters."
+            f"{_occurrence_sentence(counts)} At least {FEWEST_OCCURRENCES} are needed, to train, "
+            "to choose the model and to test it: "
+            + (
+                "add occurrences."
+                if counts["used"] == counts["read"]
+                else "check the filter, the CRS of the occurrences and the extent of the rasters."
+            )
+        )
+    elif not windows["train"] and min(region.grid.height, region.grid.width) < SMALLEST_WINDOW:
+        found.append(
+            f"The grid has only {region.grid.describe()}, less than the smallest window of "
+            f"{SMALLEST_WINDOW} cells: choose smaller cells (--resolution) or a larger extent."
         )
     elif not windows["train"]:
         found.append(
             "No training window holds an occurrence and enough data: use smaller windows "
-            "(--window 16 or more) or other tiles (--tile)."
+            f"(--window {SMALLEST_WINDOW} or more) or other tiles (--tile)."
         )
     return found

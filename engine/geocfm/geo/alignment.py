@@ -142,8 +142,9 @@ def _overlap(layer: Layer, source: Grid, grid: Grid) -> tuple[Window, Floats]:
     region = shapely.union_all(regions)
     if region.area == 0:
         raise UserError(
-            f"The layer '{layer.name}' does not overlap the grid ({layer.path}).",
-            "Check its coordinate reference system, or leave the layer out.",
+            f"The layer '{layer.name}' ({layer.path}) does not overlap the grid: it lies at "
+            f"{source.place(source.crs)}, the grid at {grid.place(source.crs)}.",
+            "Check its coordinate reference system and the grid's extent, or leave the layer out.",
         )
     left, top, right, bottom = region.bounds
     row, col = math.floor(top), math.floor(left)

@@ -13,7 +13,8 @@ from rasterio.transform import Affine
 from shapely.geometry.base import BaseGeometry
 
 from geocfm.errors import UserError
-from geocfm.geo.grid import OUTLINE_POINTS, Floats, Grid, Window, reproject_points
+from geocfm.geo.grid import OUTLINE_POINTS, Grid, Window, describe_cell
+from geocfm.geo.misplaced import doubt_unit, place_on_grid
 from geocfm.geo.vectors import read_features
 
 
@@ -30,7 +31,8 @@ class Area:
         if overlap is None:
             raise UserError(
                 "The area of interest does not overlap the grid.",
-                "Check its coordinate reference system, or draw it where the rasters are.",
+                "Check its coordinate reference system, or draw it where the rasters are: at "
+                f"{grid.place(grid.crs)}.",
             )
         self.bounds = overlap
 
@@ -55,7 +57,8 @@ def read_area(path: str | os.PathLike[str], grid: Grid, layer: str | None = None
     polygons = shapely.union_all(parts[kinds == shapely.GeometryType.POLYGON])
     if polygons.is_empty:
         raise UserError(
-            f"There are no polygons in '{path}'.", "Draw the area of interest as a polygon."
+            f"There are no polygons in '{path}'.",
+            "Draw the area of interest as a polygon, or name its layer with --aoi-layer.",
         )
     crs = features.crs
     if crs is None:
@@ -63,17 +66,22 @@ def read_area(path: str | os.PathLike[str], grid: Grid, layer: str | None = None
             f"The area in '{path}' does not say in which coordinate system it is.",
             "Give it a CRS in QGIS (Set Layer CRS, then export it).",
         )
-
-    def to_pixel(world: Floats) -> Floats:
-        points = reproject_points(world, crs, grid.crs)
-        return grid.to_pixel(points[:, 0], points[:, 1])
-
     left, bottom, right, top = polygons.bounds
     dense = shapely.segmentize(polygons, max(right - left, top - bottom) * 4 / OUTLINE_POINTS)
-    placed = shapely.transform(dense, to_pixel)
-    if not np.isfinite(shapely.get_coordinates(placed)).all():
+    world = shapely.get_coordinates(dense)
+    pixel, _ = place_on_grid(world, crs, grid)
+    if not np.isfinite(pixel).all():
+        reason = doubt_unit(world, crs)
         raise UserError(
-            f"The area in '{path}' reaches beyond where the grid's CRS is defined.",
-            "Draw it around the region of the rasters only.",
+            f"The area in '{path}' reaches beyond where the grid's CRS is defined"
+            f"{': ' + reason if reason else '.'}",
+            "Give it its right CRS in QGIS, or draw it around the region of the rasters only.",
         )
-    return Area(placed, grid)
+    area = Area(shapely.set_coordinates(dense, pixel), grid)
+    if area.polygons.area < 1:
+        raise UserError(
+            f"The area in '{path}' is smaller than a cell of the grid "
+            f"({describe_cell(grid.cell_size)} {grid.unit}).",
+            "Draw it larger.",
+        )
+    return area

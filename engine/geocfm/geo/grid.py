@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import rasterio
 import rasterio.windows
 import shapely
 from numpy.typing import ArrayLike, NDArray
@@ -23,7 +24,8 @@ Floats = NDArray[np.float64]
 
 ALIGNED_CELLS = 1e-6  # two grids are the same if no corner differs by more, in cells
 EDGE_CELLS = 1e-3  # an outline this near to a cell edge is taken to lie on it
-MOST_CELLS = 2**31 - 1  # what GDAL can count along one side of a raster
+MOST_CELLS = 10**12  # of a grid; more comes of a wrong unit, extent or CRS
+LONGEST_SHOWN = 60  # characters of a wrong CRS in a message
 OUTLINE_POINTS = 2000  # points along an outline before it is reprojected
 
 WGS84_A_KM = 6378.137
@@ -192,6 +194,14 @@ class Grid:
             f"{self.unit} cells in {crs_name(self.crs)}{turned}"
         )
 
+    def place(self, crs: CRS) -> str:
+        """Say where the grid lies, in a CRS if it has a place there, as a part of a sentence."""
+        corners = reproject_points(self.outline(), self.crs, crs)
+        if not np.isfinite(corners).all():
+            corners, crs = self.outline(), self.crs
+        bounds = (*corners.min(axis=0).tolist(), *corners.max(axis=0).tolist())
+        return describe_place(bounds, crs)
+
     def to_dict(self) -> dict[str, Any]:
         """Give plain values for JSON."""
         return {
@@ -204,8 +214,15 @@ class Grid:
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Grid:
         """Rebuild a grid from `to_dict`."""
+        try:
+            crs = parse_crs(values["crs"])
+        except UserError as error:
+            raise UserError(
+                "The CRS of the model's grid cannot be read.",
+                "The model's file is damaged or was changed; train again or take another copy.",
+            ) from error
         return cls(
-            CRS.from_wkt(values["crs"]),
+            crs,
             Affine(*(float(number) for number in values["transform"])),
             int(values["height"]),
             int(values["width"]),
@@ -220,12 +237,8 @@ class Grid:
                 "Choose a CRS that is made for this part of the world.",
             )
         pixel = self.to_pixel(points[:, 0], points[:, 1])
-        if np.ptp(pixel, axis=0).max() > MOST_CELLS:
-            raise UserError(
-                f"The area is more than {MOST_CELLS} cells of {describe_cell(self.cell_size)} "
-                f"{self.unit} across.",
-                "Check its coordinate reference system, or choose larger cells.",
-            )
+        columns, rows = np.ptp(pixel, axis=0).tolist()
+        refuse_countless(rows, columns, self.crs)
         first = np.floor(pixel.min(axis=0) + EDGE_CELLS).astype(int)
         stop = np.maximum(np.ceil(pixel.max(axis=0) - EDGE_CELLS).astype(int), first + 1)
         col, row = int(first[0]), int(first[1])
@@ -258,10 +271,11 @@ def reproject_points(points: Floats, source: CRS, target: CRS) -> Floats:
 def parse_crs(text: str) -> CRS:
     """Read a CRS a user wrote: EPSG:20350, 20350, WKT or PROJ text."""
     try:
-        return CRS.from_epsg(int(text)) if text.strip().isdigit() else CRS.from_user_input(text)
+        with rasterio.Env():  # without it PROJ writes its own words to the terminal
+            return CRS.from_epsg(int(text)) if text.strip().isdigit() else CRS.from_user_input(text)
     except CRSError as error:
         raise UserError(
-            f"'{text}' is not a coordinate reference system.",
+            f"'{text[:LONGEST_SHOWN]}' is not a coordinate reference system.",
             "Write it as an EPSG code, for example EPSG:4326 or EPSG:20350.",
         ) from error
 
@@ -273,6 +287,22 @@ def crs_name(crs: CRS) -> str:
         return ":".join(authority)
     wkt = str(crs.to_wkt())
     return wkt.split('"')[1] if '"' in wkt else wkt
+
+
+def refuse_countless(rows: float, columns: float, crs: CRS) -> None:
+    """Refuse a grid of more cells than any data has."""
+    if rows * columns > MOST_CELLS:
+        raise UserError(
+            f"The grid would have {rows:,.0f} rows x {columns:,.0f} columns.",
+            "Check the extent, or choose larger cells; cell size (--resolution) and extent are in "
+            f"the unit of {crs_name(crs)}.",
+        )
+
+
+def describe_place(bounds: tuple[float, float, float, float], crs: CRS) -> str:
+    """Write where something lies; bounds are (xmin, ymin, xmax, ymax)."""
+    left, bottom, right, top = (f"{number:.7g}" for number in bounds)
+    return f"x {left} to {right}, y {bottom} to {top} ({crs_name(crs)})"
 
 
 def describe_cell(size: tuple[float, float]) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import glob
 import os
 import re
@@ -18,9 +17,10 @@ from rasterio.errors import NotGeoreferencedWarning, RasterioError
 from rasterio.io import DatasetReader
 
 from geocfm.errors import UserError
+from geocfm.layer_spec import is_dataset_name, matching_files, readings
+from geocfm.mistakes import nearest_name as nearest_name
 
 CACHE_MB = 256  # GDAL's block cache; its default, 5 % of the memory, is too much on large machines
-SIDECARS = (".aux.xml", ".ovr", ".msk", ".tfw", ".prj", ".qml", ".qmd")
 
 
 @dataclass(frozen=True)
@@ -68,10 +68,7 @@ def open_raster(path: str) -> Iterator[DatasetReader]:
                 raise UserError(
                     f"The raster '{path}' does not exist.", "Check its folder and its spelling."
                 ) from error
-            raise UserError(
-                f"'{path}' is not a raster that GDAL can read.",
-                "Open it in QGIS and export it as a GeoTIFF.",
-            ) from error
+            raise _not_a_raster(path) from error
         with dataset:
             yield dataset
 
@@ -81,16 +78,18 @@ def bounded_cache() -> rasterio.Env:
     return rasterio.Env(GDAL_CACHEMAX=CACHE_MB)
 
 
-def is_dataset_name(path: str) -> bool:
-    """Tell whether a text names something GDAL opens that is no plain file: /vsizip/, NETCDF:..."""
-    return path.startswith(("/vsi", "<")) or re.match(r"[A-Za-z_0-9+]{2,}:", path) is not None
-
-
-def nearest_name(name: str, names: Sequence[str]) -> str:
-    """Suggest the known name most like a misspelt one, as a sentence; empty if none is near."""
-    folded = {known.lower(): known for known in names}
-    near = difflib.get_close_matches(name.lower(), list(folded), n=1)
-    return f"Did you mean '{folded[near[0]]}'? " if near else ""
+def _not_a_raster(path: str) -> UserError:
+    if os.path.isdir(path):
+        return UserError(f"'{path}' is a folder.", f"For all its rasters give '{path}/*.tif'.")
+    if path.lower().endswith(".safetensors"):
+        return UserError(f"'{path}' is a model, not a raster.", "Give it as --checkpoint.")
+    if os.path.exists(path) and not os.path.getsize(path):
+        return UserError(f"'{path}' is empty.", "Copy it or export it again.")
+    return UserError(
+        f"'{path}' is not a raster that GDAL can read.",
+        "If QGIS opens it, export it from there as a GeoTIFF; otherwise it is damaged or "
+        "incomplete: copy it again.",
+    )
 
 
 def _layers_of(spec: str) -> list[Layer]:
@@ -105,46 +104,22 @@ def _layers_of(spec: str) -> list[Layer]:
 
 def _resolve(spec: str) -> tuple[str | None, list[str], int | None]:
     """Split a spec where the parts exist: paths may themselves contain '=' and ':'."""
-    readings = _readings(spec)
-    for name, path, band in readings:
-        files = _matching_files(path)
+    possible = readings(spec)
+    for name, path, band in possible:
+        files = matching_files(path)
         if files:
             return name, files, band
-    for name, path, band in readings:
+    for name, path, band in possible:
         if is_dataset_name(path):
             try:
                 with open_raster(path):
                     return name, [path], band
             except UserError:
                 continue
-    path = readings[-1][1]
+    path = possible[-1][1]
     if glob.has_magic(path):
         raise UserError(f"No raster matches '{path}'.", "Check the folder and the pattern.")
     raise UserError(f"The raster '{path}' does not exist.", "Check its folder and its spelling.")
-
-
-def _readings(spec: str) -> list[tuple[str | None, str, int | None]]:
-    """All ways to read a spec, the most literal first."""
-    readings: list[tuple[str | None, str, int | None]] = []
-    named = re.fullmatch(r"([^=/\\]+)=(.+)", spec)
-    whole: list[tuple[str | None, str]] = [(None, spec)]
-    if named:
-        whole.append((named[1].strip() or None, named[2]))
-    for name, text in whole:
-        readings.append((name, text, None))
-        banded = re.fullmatch(r"(.+):(\d+)", text)
-        if banded:
-            readings.append((name, banded[1], int(banded[2])))
-    return readings
-
-
-def _matching_files(path: str) -> list[str]:
-    if os.path.exists(path):
-        return [path]
-    if not glob.has_magic(path):
-        return []
-    matches = sorted(glob.glob(path, recursive=True))
-    return [match for match in matches if not match.lower().endswith(SIDECARS)]
 
 
 def _stem(path: str) -> str:
@@ -170,6 +145,11 @@ def _bands_of(path: str, name: str, band: int | None) -> list[Layer]:
         for index in data_bands if band is None else [band]:
             label = source.descriptions[index - 1] or str(index)
             plain = not several or band is not None
+            if source.dtypes[index - 1].startswith("complex"):
+                raise UserError(
+                    f"Band {index} of '{path}' holds complex numbers.",
+                    "Export its amplitude, or its real part, as a raster of its own.",
+                )
             layers.append(
                 Layer(
                     name=name if plain else f"{name}_{label}",

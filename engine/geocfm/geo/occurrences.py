@@ -9,9 +9,11 @@ from dataclasses import dataclass
 import numpy as np
 import shapely
 from numpy.typing import NDArray
+from rasterio.crs import CRS
 
 from geocfm.errors import UserError
-from geocfm.geo.grid import Floats, Grid, parse_crs, reproject_points
+from geocfm.geo.grid import Floats, Grid, crs_name, parse_crs
+from geocfm.geo.misplaced import count_swapped, none_inside_error, place_on_grid
 from geocfm.geo.tables import is_table, read_table
 from geocfm.geo.vectors import Features, read_features
 from geocfm.geo.where import no_match_error, parse_where
@@ -43,6 +45,7 @@ class Occurrences:
     counts: OccurrenceCounts
     source: str
     where: tuple[str, ...]
+    warnings: tuple[str, ...] = ()
 
 
 def read_occurrences(
@@ -56,9 +59,9 @@ def read_occurrences(
     crs: str | None = None,
     deduplicate: bool = False,
 ) -> Occurrences:
-    """Read occurrences onto the grid; all of `where` must hold; `crs` serves files without one.
+    """Read occurrences onto the grid; all of `where` must hold; `crs` outweighs the file's own.
 
-    deduplicate keeps the first point of each cell.
+    deduplicate keeps the first point of each cell. That none is left inside the grid is an error.
     """
     path = os.fspath(path)
     conditions = [parse_where(text) for text in where]
@@ -66,18 +69,20 @@ def read_occurrences(
         features = read_table(path, x_column, y_column)
     else:
         features = read_features(path, layer, "Point", attributes=bool(conditions))
-    source_crs = (
-        parse_crs(crs) if crs and (features.crs is None or is_table(path)) else features.crs
-    )
+    source_crs = parse_crs(crs) if crs else features.crs
     if source_crs is None:
         raise UserError(
             f"The occurrences in '{path}' do not say in which coordinate system they are.",
             "Give it, for example --occurrences-crs EPSG:4326 for longitude and latitude.",
         )
+    if not len(features.ids):
+        raise UserError(
+            f"There are no occurrences in '{path}'.", "Choose another file or layer (--layer)."
+        )
     wanted = np.ones(len(features.ids), dtype=bool)
     for condition in conditions:
         wanted &= condition.matches(features.fields)
-    if len(wanted) and not wanted.any():
+    if not wanted.any():
         raise no_match_error(conditions, features.fields)
 
     world, owners = _points(features)
@@ -86,10 +91,21 @@ def read_occurrences(
     filtered_out = int(len(kept) - kept.sum())
     points, owners = world[kept], owners[kept]
 
-    moved = reproject_points(points, source_crs, grid.crs)
-    pixel = grid.to_pixel(moved[:, 0], moved[:, 1])
-    in_rows_and_columns = (pixel >= 0) & (pixel < [grid.width, grid.height])  # inf and NaN fail
-    inside = in_rows_and_columns[:, 0] & in_rows_and_columns[:, 1]
+    if not len(points):
+        raise UserError(
+            f"No occurrence of '{path}' has a location{' and matches the filter' * bool(where)}.",
+            "Choose a layer of points (--layer), or fill in the coordinates.",
+        )
+
+    pixel, inside = place_on_grid(points, source_crs, grid)
+    if not inside.any():
+        raise none_inside_error(path, points, source_crs, grid)
+    warnings = _doubts(
+        features.geometries[wanted],
+        source_crs,
+        None if is_table(path) else features.crs,  # a table's is a guess from column names
+        count_swapped(points[~inside], source_crs, grid),
+    )
     pixel, owners = pixel[inside], owners[inside]
 
     firsts = _first_of_each_cell(pixel)
@@ -104,7 +120,32 @@ def read_occurrences(
         used=len(first),
         sharing_a_cell=sharing,
     )
-    return Occurrences(pixel[first], features.ids[owners[first]], counts, path, tuple(where))
+    return Occurrences(
+        pixel[first], features.ids[owners[first]], counts, path, tuple(where), warnings
+    )
+
+
+def _doubts(
+    shapes: NDArray[np.object_], crs: CRS, stated: CRS | None, swapped: int
+) -> tuple[str, ...]:
+    """What may be wrong with occurrences that can be used nevertheless."""
+    found = []
+    if stated is not None and stated != crs:
+        found.append(
+            f"The occurrences are read as {crs_name(crs)}, as asked, though their file says "
+            f"{crs_name(stated)}."
+        )
+    extended = int((shapely.get_dimensions(shapes) > 0).sum())
+    if extended:
+        found.append(
+            f"{extended} occurrences are lines or polygons; each counts as a point at its centre."
+        )
+    if swapped:
+        found.append(
+            f"{swapped} of the occurrences outside the grid would lie inside with x and y "
+            "exchanged: latitude and longitude may be swapped."
+        )
+    return tuple(found)
 
 
 def _points(features: Features) -> tuple[Floats, NDArray[np.int64]]:

@@ -11,13 +11,15 @@ from xml.sax.saxutils import escape
 import numpy as np
 import rasterio
 from numpy.typing import NDArray
+from rasterio._err import CPLE_BaseError
 from rasterio.crs import CRS
 from rasterio.enums import Resampling
+from rasterio.errors import RasterioError
 from rasterio.io import DatasetReader
 from rasterio.transform import Affine
 from rasterio.vrt import WarpedVRT
 
-from geocfm.errors import UserError
+from geocfm.errors import Interrupted, UserError
 from geocfm.geo.alignment import MOST_PARTS, Alignment, Placement, align, source_cells_per_cell
 from geocfm.geo.grid import (
     EDGE_CELLS,
@@ -27,6 +29,7 @@ from geocfm.geo.grid import (
     densify,
     describe_cell,
     parse_crs,
+    refuse_countless,
     reproject_points,
 )
 from geocfm.geo.layers import Layer, bounded_cache, find_layers, open_raster
@@ -59,15 +62,15 @@ MASKED_BAND = """<VRTDataset rasterXSize="{width}" rasterYSize="{height}">
 def raster_grid(path: str) -> Grid:
     """Give a raster's own grid, rotation included."""
     with open_raster(path) as source:
-        if source.crs is None:
-            raise UserError(
-                f"The raster '{path}' has no coordinate reference system.",
-                "Give it one in QGIS (Raster > Projections > Assign Projection).",
-            )
         if source.transform.is_identity or source.transform.determinant == 0:
             raise UserError(
                 f"The raster '{path}' does not say where it lies.",
                 "Georeference it and save it as a GeoTIFF (QGIS: Layer > Georeferencer).",
+            )
+        if source.crs is None:
+            raise UserError(
+                f"The raster '{path}' has no coordinate reference system.",
+                "Give it one in QGIS (Raster > Projections > Assign Projection).",
             )
         return Grid(source.crs, source.transform, source.height, source.width)
 
@@ -104,6 +107,7 @@ def reference_grid(
         raise UserError(f"The cell size {resolution} is not a length.", "It must be above 0.")
     size = (resolution, resolution) if resolution else _cell_size_in(target, base, extent)
     width, height = extent[2] - extent[0], extent[3] - extent[1]
+    refuse_countless(height / size[1], width / size[0], target)
     grid = Grid(
         target,
         Affine(size[0], 0, extent[0], 0, -size[1], extent[3]),
@@ -184,7 +188,10 @@ class Stack:
                 if reached is not None:
                     rows, columns = reached.slices_in(window)
                     cells = self.grid.subgrid(reached)
-                    values[index, rows, columns] = _read_cells(source, placement, cells)
+                    try:
+                        values[index, rows, columns] = _read_cells(source, placement, cells)
+                    except (RasterioError, CPLE_BaseError) as error:
+                        raise _unreadable(self.layers[index], error) from error
         return values
 
 
@@ -223,6 +230,15 @@ def _warp(source: DatasetReader, cells: Grid, resampling: str) -> NDArray[np.flo
         values = onto_grid.read(1)
     with np.errstate(over="ignore"):
         return np.asarray(values, dtype=np.float32)
+
+
+def _unreadable(layer: Layer, error: BaseException) -> Interrupted:
+    while error.__cause__ is not None:  # GDAL's own words, which name a file within a VRT
+        error = error.__cause__
+    return Interrupted(
+        f"The raster '{layer.path}' cannot be read to its end ({error}).",
+        "It is damaged or incomplete, or its disk is gone: copy it or export it again.",
+    )
 
 
 def _masked_band(layer: Layer, source: Grid) -> DatasetReader:

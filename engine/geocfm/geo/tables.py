@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import csv
 import math
 import os
@@ -19,6 +20,7 @@ from geocfm.geo.vectors import Features
 
 SUFFIXES = (".csv", ".tsv", ".txt")
 DELIMITERS = ",;\t|"
+UTF_16_MARKS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)  # what Excel calls Unicode text
 
 LONGITUDES = ("longitude", "long", "lon", "lng", "longitudedd", "londd", "longdd", "declong")
 LATITUDES = ("latitude", "lat", "latitudedd", "latdd", "declat")
@@ -48,19 +50,27 @@ def read_table(path: str, x_column: str | None, y_column: str | None) -> Feature
         raise UserError(f"The file '{path}' does not exist.", "Check its folder and its spelling.")
     lines = _text(path).splitlines(keepends=True)
     header_line = next((line for line in lines if line.strip()), "")
+    if not header_line:
+        raise UserError(f"The file '{path}' is empty.", "Copy it or export it again.")
     delimiter = max(DELIMITERS, key=header_line.count)
     reader = csv.reader(lines, delimiter=delimiter)
-    header = [name.strip() for name in next((row for row in reader if any(row)), [])]
+    header = [name.strip() for name in next(row for row in reader if any(row))]
     x_index, y_index = _coordinate_columns(path, header, x_column, y_column)
     rows, geometries = [], []
-    for row in reader:
-        if not any(value.strip() for value in row):
-            continue
-        row = row + [""] * (len(header) - len(row))
-        x = _coordinate(path, row[x_index], header[x_index], reader.line_num, delimiter)
-        y = _coordinate(path, row[y_index], header[y_index], reader.line_num, delimiter)
-        geometries.append(None if x is None or y is None else shapely.Point(x, y))
-        rows.append(row)
+    try:
+        for row in reader:
+            if not any(value.strip() for value in row):
+                continue
+            row = row + [""] * (len(header) - len(row))
+            x = _coordinate(path, row[x_index], header[x_index], reader.line_num, delimiter)
+            y = _coordinate(path, row[y_index], header[y_index], reader.line_num, delimiter)
+            geometries.append(None if x is None or y is None else shapely.Point(x, y))
+            rows.append(row)
+    except csv.Error as error:
+        raise UserError(
+            f"Line {reader.line_num} of '{path}' cannot be read ({error}).",
+            "Perhaps a quotation mark lacks its partner there or before.",
+        ) from error
     fields: dict[str, NDArray[Any]] = {
         name: np.array([row[index] for row in rows], dtype=object)
         for index, name in enumerate(header)
@@ -79,6 +89,13 @@ def _text(path: str) -> str:
         raise UserError(
             f"The file '{path}' cannot be read.", "Check that you may open it."
         ) from error
+    if content.startswith(UTF_16_MARKS):
+        return content.decode("utf-16", errors="replace")
+    if b"\0" in content:
+        raise UserError(
+            f"The file '{path}' is not text.",
+            "Save it as CSV (in a spreadsheet: Save As), or give it its right suffix.",
+        )
     try:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError:
@@ -105,7 +122,8 @@ def _coordinate_columns(
             return plain.index(x), plain.index(y)
     raise UserError(
         f"No coordinate columns are found in '{path}'.",
-        f"Give --x-column and --y-column; the columns are: {', '.join(header) or 'none'}.",
+        "The first line must name the columns. Give --x-column and --y-column; the columns are: "
+        f"{', '.join(header)}.",
     )
 
 
@@ -128,6 +146,7 @@ def _coordinate(path: str, text: str, column: str, line: int, delimiter: str) ->
     except ValueError as error:
         raise UserError(
             f"Line {line} of '{path}' has '{text}' in the coordinate column '{column}'.",
-            "Coordinates must be decimal numbers; empty ones are left out.",
+            "Coordinates must be decimal numbers such as -27.125, not degrees and minutes; rows "
+            "where they are empty are left out.",
         ) from error
     return number if math.isfinite(number) else None

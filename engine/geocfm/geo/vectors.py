@@ -12,12 +12,14 @@ import pyogrio
 import pyogrio.raw
 import shapely
 from numpy.typing import NDArray
-from pyogrio.errors import DataLayerError, DataSourceError
+from pyogrio.errors import DataLayerError, DataSourceError, FeatureError
 from rasterio.crs import CRS
 
 from geocfm.errors import UserError
 from geocfm.geo.grid import parse_crs
 from geocfm.geo.layers import nearest_name
+
+SHP_LENGTH = slice(24, 28)  # where a shapefile's header says how long it is
 
 
 @dataclass(frozen=True)
@@ -34,6 +36,7 @@ def read_features(path: str, layer: str | None, kind: str, attributes: bool = Tr
     """Read a vector file. kind, "Point" or "Polygon", tells layers apart when none is named."""
     if not os.path.exists(path) and not path.startswith(("/vsi", "http")):
         raise UserError(f"The file '{path}' does not exist.", "Check its folder and its spelling.")
+    _refuse_incomplete_shapefile(path)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # measured geometries, odd date fields
@@ -50,14 +53,37 @@ def read_features(path: str, layer: str | None, kind: str, attributes: bool = Tr
                 if geometry is None
                 else shapely.from_wkb(geometry, on_invalid="ignore")
             )
-    except (DataSourceError, DataLayerError) as error:
-        raise UserError(
-            f"'{path}' is not a vector file that can be read.",
-            "Open it in QGIS and export it as a GeoPackage.",
-        ) from error
+    except (DataSourceError, DataLayerError, FeatureError) as error:
+        raise _not_a_vector_file(path) from error
     fields = dict(zip(meta["fields"].tolist(), values, strict=True))
     crs = parse_crs(meta["crs"]) if meta["crs"] else None
     return Features(geometries, ids.astype(np.int64), fields, crs)
+
+
+def _refuse_incomplete_shapefile(path: str) -> None:
+    if not path.lower().endswith(".shp") or not os.path.isfile(path):
+        return
+    stem = os.path.splitext(path)[0]
+    if not any(os.path.exists(stem + suffix) for suffix in (".shx", ".SHX")):
+        raise UserError(
+            f"The shapefile '{path}' lacks its .shx file.",
+            "A shapefile is several files (.shp, .shx, .dbf, .prj): copy all of them.",
+        )
+    with open(path, "rb") as file:
+        start = file.read(SHP_LENGTH.stop)
+    stated = 2 * int.from_bytes(start[SHP_LENGTH], "big")  # the header counts 16-bit words
+    if os.path.getsize(path) < max(stated, SHP_LENGTH.stop):
+        raise UserError(f"The shapefile '{path}' is incomplete.", "Copy it or export it again.")
+
+
+def _not_a_vector_file(path: str) -> UserError:
+    if os.path.isdir(path):
+        return UserError(f"'{path}' is a folder.", "Give the name of a file.")
+    return UserError(
+        f"'{path}' is not a vector file that can be read.",
+        "If QGIS opens it, export it from there as a GeoPackage; otherwise it is damaged or "
+        "incomplete: copy it again.",
+    )
 
 
 def _choose_layer(path: str, layer: str | None, kind: str) -> str:

@@ -51,6 +51,11 @@ class Condition:
         picked = {}
         for field in self.fields:
             name = field if field in fields else known.get(field.lower())
+            if name is None and not fields:
+                raise UserError(
+                    "The occurrences have no fields to filter by.",
+                    "Leave out --where; the fields of a shapefile are in its .dbf file.",
+                )
             if name is None:
                 raise UserError(
                     f"The occurrences have no field '{field}'.",
@@ -88,7 +93,7 @@ def parse_where(text: str) -> Condition:
     if parts is None or not all(fields) or not operand:
         raise UserError(
             f"The filter '{text}' is not understood.",
-            'Write it like "commodity ~ gold, copper" or "grade > 2".',
+            'Write it like "commodity ~ gold, copper" or "grade > 2"; give several to narrow.',
         )
     return Condition(fields, "=" if parts[2] == "==" else parts[2], operand)
 

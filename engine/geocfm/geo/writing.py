@@ -13,18 +13,23 @@ from typing import Any
 from xml.sax.saxutils import escape, quoteattr
 
 import numpy as np
+import pyogrio
 import pyogrio.raw
 import rasterio
 import rasterio.shutil
+import rasterio.windows
 import shapely
 from numpy.typing import ArrayLike, NDArray
+from rasterio.errors import RasterioError
 from rasterio.io import DatasetReader, DatasetWriter
 
-from geocfm.errors import UserError
+from geocfm.errors import FULL, UserError, disk_full
 from geocfm.geo.grid import Grid
 from geocfm.geo.layers import bounded_cache
 
 TILE = 512  # cells along the side of a block, in working rasters and in COGs
+
+RELATIVE_ROUNDING = 1e-5  # the COG driver keeps six digits of the scale
 
 POINT_DRIVERS = {".gpkg": "GPKG", ".geojson": "GeoJSON", ".json": "GeoJSON"}
 
@@ -54,16 +59,24 @@ def ensure_writable(path: str | os.PathLike[str]) -> None:
         trial.touch()
         trial.unlink()
     except OSError as error:
-        raise UserError(
-            f"Nothing can be written to the folder '{final.parent}' ({error.strerror}).",
-            "Choose a folder that you may write to.",
-        ) from error
+        raise cannot_write(final.parent, error) from error
     if final.is_dir():
         raise UserError(f"'{final}' is a folder.", "Give the name of a file.")
 
 
+def cannot_write(folder: Path, error: OSError) -> UserError:
+    """The sentence for a folder that cannot be written to."""
+    if error.errno in FULL:
+        return disk_full(folder)
+    return UserError(
+        f"Nothing can be written to the folder '{folder}' ({error.strerror}).",
+        "Choose a folder that you may write to.",
+    )
+
+
 def _beside(final: Path) -> Path:
-    return final.with_name(f".{final.stem}-{secrets.token_hex(4)}{final.suffix}")
+    # short whatever the final name is: a file system allows names of 255 bytes
+    return final.with_name(f".geocfm-{secrets.token_hex(4)}{final.suffix[:16]}")
 
 
 @contextmanager
@@ -74,18 +87,27 @@ def atomic_path(path: str | os.PathLike[str]) -> Iterator[Path]:
     temporary = _beside(final)
     try:
         yield temporary
-        try:
-            os.replace(temporary, final)
-        except OSError as error:
-            raise UserError(
-                f"'{final}' cannot be replaced ({error.strerror}).",
-                "Close it in other programs, or choose another name.",
-            ) from error
+        replace_file(temporary, final)
     finally:
         # also what GDAL leaves beside a file: .aux.xml, -journal, .ovr.tmp
         for leftover in final.parent.glob(f"{temporary.name}*"):
             with suppress(OSError):
                 leftover.unlink()
+
+
+def replace_file(complete: Path, final: Path) -> None:
+    """Move a complete file to its name, so that even after a power cut it is there in full."""
+    try:
+        with complete.open("r+b") as file:
+            os.fsync(file.fileno())
+        os.replace(complete, final)
+    except OSError as error:
+        if error.errno in FULL:
+            raise disk_full(final.parent) from error
+        raise UserError(
+            f"'{final}' cannot be written ({error.strerror}).",
+            "Close it in other programs, or choose another name.",
+        ) from error
 
 
 @contextmanager
@@ -142,6 +164,30 @@ def write_cog(
                 BIGTIFF="IF_SAFER",
                 STATISTICS="YES",
             )
+            ensure_complete(temporary, raster_totals(described))
+
+
+def raster_totals(raster: DatasetReader) -> tuple[int, float]:
+    """How many cells of band 1 have data, and their sum."""
+    count, total = 0, 0.0
+    for row in range(0, raster.height, TILE):
+        window = rasterio.windows.Window(0, row, raster.width, min(TILE, raster.height - row))
+        values = raster.read(1, window=window)
+        valid = np.isfinite(values)
+        count += int(valid.sum())
+        total += float(values[valid].sum(dtype=np.float64))
+    return count, total
+
+
+def ensure_complete(path: str | os.PathLike[str], expected: tuple[int, float]) -> None:
+    """GDAL may lose what a full disk refuses when it closes a file, and not say so."""
+    try:
+        with rasterio.open(path) as raster:
+            count, total = raster_totals(raster)
+    except RasterioError as error:
+        raise disk_full(Path(path).parent) from error
+    if count != expected[0] or not math.isclose(total, expected[1], rel_tol=RELATIVE_ROUNDING):
+        raise disk_full(Path(path).parent)
 
 
 def _described_band(
@@ -218,3 +264,5 @@ def write_points(
             dataset_options={"VERSION": "1.2"} if is_package else None,
             layer_metadata=dict(metadata) if is_package else None,
         )
+        if pyogrio.read_info(temporary, force_feature_count=True)["features"] != len(world):
+            raise disk_full(Path(path).parent)

@@ -6,9 +6,12 @@ Loading reads tensors and JSON and never runs code from the file.
 from __future__ import annotations
 
 import json
+import math
+import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, Literal
 
@@ -22,6 +25,9 @@ from geocfm.model.network import VelocityNetwork
 from geocfm.model.settings import Settings
 
 FORMAT = 1
+SMALLEST, LARGEST = 16, 2**14  # cells along a window's side
+DAMAGED = "The file is damaged or was changed; train again or take another copy."
+MADE_BY_TRAINING = "Choose a .safetensors file made by 'geocfm train', or copy it again."
 _KEY = "geocfm"  # safetensors metadata is text to text: one entry holds the card as JSON
 
 
@@ -86,6 +92,7 @@ class ModelCard(_Card):
     metrics: dict[str, float] = {}
     created: str
     versions: dict[str, str]
+    provenance: dict[str, Any] = Field({}, description="the job and its inputs as they were")
 
     def sentences(self) -> list[str]:
         """The card for people."""
@@ -152,14 +159,14 @@ def load_checkpoint(path: str | Path, device: torch.device) -> Checkpoint:
     with _open(path) as file:
         card = _parse_card(path, file.metadata() or {})
         tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-    network = VelocityNetwork(card.channels, card.settings.network)
-    try:
-        network.load_state_dict(tensors)
-    except RuntimeError:
+    if not _fit(tensors, card):
         raise UserError(
-            f"The weights in {path} do not fit the network that its card describes.",
-            "The file is damaged or was changed; train again or take another copy.",
-        ) from None
+            f"The weights in {path} do not fit the network that its card describes.", DAMAGED
+        )
+    if not all(bool(tensor.isfinite().all()) for tensor in tensors.values()):
+        raise UserError(f"Some weights in {path} are no numbers.", DAMAGED)
+    network = VelocityNetwork(card.channels, card.settings.network)
+    network.load_state_dict(tensors)
     network.eval().requires_grad_(False)
     return Checkpoint(network.to(device), card)
 
@@ -167,15 +174,51 @@ def load_checkpoint(path: str | Path, device: torch.device) -> Checkpoint:
 @contextmanager
 def _open(path: Path) -> Iterator[Any]:
     if not path.is_file():
-        raise UserError(f"There is no checkpoint at {path}.", "Check the path.")
+        raise UserError(
+            f"There is no checkpoint at {path}.", "Check the path; a checkpoint is a file."
+        )
     try:
         with safetensors.safe_open(path, framework="pt", device="cpu") as file:
             yield file
     except (safetensors.SafetensorError, OSError):
+        if _is_pickle(path):
+            raise UserError(
+                f"{path} is a PyTorch pickle, which could run code; GeoCFM does not load those.",
+                MADE_BY_TRAINING,
+            ) from None
         raise UserError(
             f"{path} cannot be read as a GeoCFM checkpoint.",
-            "It is damaged, incomplete, or not a .safetensors file.",
+            f"It is damaged, incomplete, or not a .safetensors file. {MADE_BY_TRAINING}",
         ) from None
+
+
+def _is_pickle(path: Path) -> bool:
+    """Whether it looks like what pickle or torch.save writes; nothing in it is opened."""
+    try:
+        with path.open("rb") as file:
+            start = file.read(9)
+        # pickles begin so since protocol 2; a damaged .safetensors file may, with { at byte 8
+        if start[:1] == b"\x80" and start[8:] != b"{":
+            return True
+        with zipfile.ZipFile(path) as archive:
+            return any(name.endswith("data.pkl") for name in archive.namelist())
+    except (zipfile.BadZipFile, OSError):
+        return False
+
+
+def _fit(tensors: dict[str, torch.Tensor], card: ModelCard) -> bool:
+    """Whether the weights are the network's, found out without the memory a lying card asks for."""
+    if card.settings.network.head_depth > len(tensors):  # every layer of the head has weights
+        return False
+    try:
+        with torch.device("meta"):
+            expected = VelocityNetwork(card.channels, card.settings.network).state_dict()
+    except (RuntimeError, TypeError, OverflowError):  # sizes that cannot even be counted
+        return False
+    return tensors.keys() == expected.keys() and all(
+        tensor.shape == expected[name].shape and tensor.dtype == expected[name].dtype
+        for name, tensor in tensors.items()
+    )
 
 
 def _parse_card(path: Path, metadata: dict[str, str]) -> ModelCard:
@@ -187,9 +230,35 @@ def _parse_card(path: Path, metadata: dict[str, str]) -> ModelCard:
                 f"{path} was made by a newer GeoCFM (format {made_for}, this one reads {FORMAT}).",
                 "Update GeoCFM.",
             )
-        return ModelCard.model_validate(content)
+        card = ModelCard.model_validate(content)
     except (KeyError, TypeError, ValueError, ValidationError):
         raise UserError(
-            f"{path} is a .safetensors file, but not a GeoCFM checkpoint.",
-            "Choose a file made by 'geocfm train'.",
+            f"{path} is a .safetensors file, but not a GeoCFM checkpoint.", MADE_BY_TRAINING
         ) from None
+    impossible = _impossible(card)
+    if impossible:
+        raise UserError(f"The card in {path} cannot be right: it tells of {impossible}.", DAMAGED)
+    return card
+
+
+def _impossible(card: ModelCard) -> str:
+    """What a card says that no training writes; empty if nothing."""
+    names = [layer.name for layer in card.layers]
+    a, b, _, d, e, _ = card.grid.transform
+    edges = (card.split.row_edges, card.split.col_edges)
+    shape = tuple(len(numbers) - 1 for numbers in edges)
+    found = {
+        "no layers": not names or not card.channels,
+        "two layers of one name": len(set(names)) < len(names),
+        "layers without statistics": not all(
+            math.isfinite(layer.mean) and 0 <= layer.std < math.inf for layer in card.layers
+        ),
+        f"windows of {card.window_size} cells": not SMALLEST <= card.window_size <= LARGEST,
+        "a grid without extent": min(card.grid.height, card.grid.width) < 1
+        or not all(map(math.isfinite, card.grid.transform))
+        or a * e == b * d,
+        "tiles that do not fit together": min(shape) < 1
+        or any(low >= high for side in edges for low, high in pairwise(side))
+        or tuple(map(len, card.split.roles)) != (shape[1],) * shape[0],
+    }
+    return next((what for what, is_so in found.items() if is_so), "")

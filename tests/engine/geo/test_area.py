@@ -86,3 +86,9 @@ def test_mistakes(tmp_path, utm):
         read_area(write(tmp_path / "b.gpkg", [far], "EPSG:32750"), utm)
     with pytest.raises(UserError, match="does not exist"):
         read_area(tmp_path / "gone.gpkg", utm)
+    small = shapely.box(x + 20, y - 30, x + 30, y - 20)
+    with pytest.raises(UserError, match=r"smaller than a cell of the grid \(100 m\)"):
+        read_area(write(tmp_path / "c.gpkg", [small], "EPSG:32750"), utm)
+    metres = shapely.box(x, y - 200, x + 200, y)
+    with pytest.raises(UserError, match="cannot be the longitude and latitude of EPSG:4326"):
+        read_area(write(tmp_path / "d.gpkg", [metres], "EPSG:4326"), utm)

@@ -120,7 +120,10 @@ def test_covering_follows_edges_that_bend_when_reprojected(utm):
 def test_covering_refuses_what_has_no_place(utm):
     everywhere = [(-180, 90), (180, 90), (180, -90), (-180, -90)]
     half_a_world = "+proj=gnom +lat_0=-27 +lon_0=117 +datum=WGS84"
-    for crs, words in [("EPSG:3995", "100 m across"), (half_a_world, "cannot be expressed")]:
+    for crs, words in [
+        ("EPSG:3995", "would have [0-9,]+ rows"),
+        (half_a_world, "cannot be expressed"),
+    ]:
         grid = Grid(CRS.from_string(crs), utm.transform, 6, 8)
         with pytest.raises(UserError, match=words):
             grid.covering(everywhere, CRS.from_epsg(4326))

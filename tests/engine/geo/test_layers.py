@@ -72,12 +72,22 @@ def test_mistakes_are_explained(make_raster, utm, tmp_path):
     path = make_raster("mag.tif", ONE, utm)
     table = tmp_path / "notes.csv"
     table.write_text("a,b\n1,2\n")
+    empty, model = tmp_path / "empty.tif", tmp_path / "model.safetensors"
+    empty.touch()
+    model.write_bytes(b"weights")
+    bandless = tmp_path / "bandless.vrt"
+    bandless.write_text('<VRTDataset rasterXSize="3" rasterYSize="3"></VRTDataset>')
     for specs, words in [
         ([], "No raster is given"),
         ([path, path], "Two layers have the name 'mag'"),
         ([str(tmp_path / "gone.tif")], "does not exist"),
         ([f"m={tmp_path}/*.asc"], "No raster matches"),
         ([str(table)], "not a raster"),
+        ([str(tmp_path)], "is a folder.*/\\*.tif"),
+        ([str(empty)], "is empty"),
+        ([str(model)], "is a model, not a raster.*--checkpoint"),
+        ([str(bandless)], "not a raster"),
+        ([make_raster("sar.tif", ONE.astype("complex64"), utm)], "complex numbers"),
         ([f"{path}:2"], "has no band 2"),
         ([f"{path}:0"], "has no band 0"),
     ]:

@@ -132,14 +132,77 @@ def test_filters_are_joined_and_explain_themselves(tmp_path):
         read_occurrences(path, GRID, where=["metl ~ gold"])
 
 
-def test_nothing_left_is_told_by_the_counts(tmp_path):
-    path = write(tmp_path / "a.gpkg", points(LONLAT + 20), "EPSG:4326", n=[1, 2, 3])
+WORLD = GRID.to_world(PIXELS)
+
+
+@pytest.mark.parametrize(
+    ("xy", "crs", "words"),
+    [
+        (LONLAT + 20, "EPSG:4326", r"lie at x 137\S* to \S*, y -7\S* to .*, the grid at x 117"),
+        (WORLD + 1e5, "EPSG:32750", r"lie at x 600025 .*, the grid at x 500000 to 508000"),
+        (LONLAT[:, ::-1], "EPSG:4326", "with x and y exchanged 3 of 3 do"),
+        (WORLD[:, ::-1], "EPSG:32750", "with x and y exchanged 3 of 3 do"),
+        (WORLD, "EPSG:4326", "if read as EPSG:4326, but as EPSG:32750 3 of 3 do"),
+        (WORLD, "EPSG:32751", "if read as EPSG:32751, but as EPSG:32750 3 of 3 do"),
+        (LONLAT, "EPSG:32750", "if read as EPSG:32750, but as EPSG:4326 3 of 3 do"),
+        (WORLD + 1e5, "EPSG:4326", "cannot be the longitude and latitude of EPSG:4326"),
+        (LONLAT + 20, "EPSG:32750", "look like degrees, but EPSG:32750 has none"),
+    ],
+)
+def test_that_none_lies_inside_is_explained(tmp_path, xy, crs, words):
+    path = write(tmp_path / "a.gpkg", points(xy), crs, n=[1, 2, 3])
+    with pytest.raises(
+        UserError, match=f"No occurrence of .*a.gpkg' lies inside the grid.*{words}"
+    ):
+        read_occurrences(path, GRID)
+
+
+def test_nothing_is_suspected_without_reason(tmp_path):
+    """One of three would lie inside with x and y exchanged: an accident."""
+    xy = np.concatenate([WORLD[:1, ::-1], WORLD[1:] + 1e5])
+    path = write(tmp_path / "a.gpkg", points(xy), "EPSG:32750", n=[1, 2, 3])
+    with pytest.raises(UserError, match="lies inside the grid: they lie at"):
+        read_occurrences(path, GRID)
+    path = write(tmp_path / "b.gpkg", points(np.concatenate([WORLD, xy])), "EPSG:32750", n=[1] * 6)
+    assert read_occurrences(path, GRID).warnings == ()
+
+
+def test_some_swapped_rows_are_suspected(tmp_path):
+    xy = np.concatenate([WORLD, WORLD[:2, ::-1], WORLD[:1] + 1e5])
+    path = write(tmp_path / "a.gpkg", points(xy), "EPSG:32750", n=[1] * 6)
     found = read_occurrences(path, GRID)
-    assert found.points.shape == (0, 2)
-    assert found.counts == OccurrenceCounts(3, 0, 0, 3, 0, 0)
+    assert found.counts.outside == 3
+    (warning,) = found.warnings
+    assert warning.startswith("2 of the occurrences outside the grid would lie inside with x and y")
+
+
+def test_without_occurrences_there_is_nothing_to_read(tmp_path):
     empty = tmp_path / "empty.geojson"
     empty.write_text(json.dumps({"type": "FeatureCollection", "features": []}))
-    assert read_occurrences(empty, GRID, where=[]).counts.read == 0
+    with pytest.raises(UserError, match=r"no occurrences in .*empty.geojson"):
+        read_occurrences(empty, GRID)
+    path = write(tmp_path / "a.gpkg", [None, shapely.Point()], "EPSG:4326", n=[1, 2])
+    with pytest.raises(UserError, match=r"No occurrence of .*a.gpkg' has a location"):
+        read_occurrences(path, GRID)
+
+
+def test_the_crs_that_is_asked_for_outweighs_the_files(tmp_path):
+    path = write(tmp_path / "a.gpkg", points(LONLAT), "EPSG:32750", n=[1, 2, 3])
+    found = read_occurrences(path, GRID, crs="EPSG:4326")
+    np.testing.assert_allclose(found.points, PIXELS, atol=1e-4)
+    assert found.warnings == (
+        "The occurrences are read as EPSG:4326, as asked, though their file says EPSG:32750.",
+    )
+    path = write(tmp_path / "b.gpkg", points(LONLAT), "EPSG:4326", n=[1, 2, 3])
+    assert read_occurrences(path, GRID, crs="4326").warnings == ()
+
+
+def test_lines_and_polygons_are_told(tmp_path):
+    shapes = [*shapely.buffer(points(WORLD[:2]), 50), *points(WORLD[2:])]
+    path = write(tmp_path / "a.gpkg", shapes, "EPSG:32750", n=[1, 2, 3])
+    (warning,) = read_occurrences(path, GRID).warnings
+    assert "2 occurrences are lines or polygons" in warning
+    assert read_occurrences(path, GRID, where=["n = 3"]).warnings == ()
 
 
 def test_a_missing_crs_must_be_given(tmp_path):
@@ -185,7 +248,14 @@ def test_tables_in_a_given_crs(tmp_path):
         ("a,b\n1,2\n", {}, "No coordinate columns"),
         ("a,b\n1,2\n", {"x_column": "a"}, "Only one coordinate column"),
         ("a,b\n1,2\n", {"x_column": "a", "y_column": "z"}, "no column 'z'"),
-        ("", {}, "No coordinate columns"),
+        ("", {}, "is empty"),
+        (" \n\n", {}, "is empty"),
+        ("lon,lat\n", {}, "There are no occurrences"),
+        ("lon,lat\n,\n ,\n", {}, "There are no occurrences"),
+        ("lon,lat\n,-27\n117,\n", {}, "has a location"),
+        ('lon,lat\n117,"-27,5"\n', {}, "Line 2 .*'-27,5' in the coordinate column 'lat'"),
+        ('lon,lat\n117,"' + 200_000 * "x", {}, "Line 2 .* cannot be read .*field"),
+        ("PK\3\4\0\0", {}, "is not text"),
     ],
 )
 def test_table_mistakes(tmp_path, text, options, words):
@@ -206,3 +276,34 @@ def test_unreadable_file(tmp_path):
     path.write_bytes(b"no database")
     with pytest.raises(UserError, match="not a vector file"):
         read_occurrences(path, GRID)
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "latin-1"])
+def test_encodings_of_tables(tmp_path, encoding):
+    rows = "".join(f"{x};{y};Coté\n".replace(".", ",") for x, y in LONLAT)
+    path = tmp_path / "a.csv"
+    path.write_bytes(f"lon;lat;Gîte\n{rows}".encode(encoding))
+    found = read_occurrences(path, GRID, where=["Gîte = Coté"])
+    np.testing.assert_allclose(found.points, PIXELS, atol=1e-6)
+
+
+def test_incomplete_shapefiles(tmp_path):
+    path = write(tmp_path / "a.shp", points(LONLAT), "EPSG:4326", n=[1, 2, 3])
+    path.with_suffix(".dbf").unlink()
+    assert read_occurrences(path, GRID).counts.used == 3
+    with pytest.raises(UserError, match=r"no fields to filter by.*dbf"):
+        read_occurrences(path, GRID, where=["n = 1"])
+    whole = path.read_bytes()
+    for length in (0, 27, 50, len(whole) - 1):
+        path.write_bytes(whole[:length])
+        with pytest.raises(UserError, match=r"a.shp' is incomplete"):
+            read_occurrences(path, GRID)
+    path.write_bytes(whole)
+    path.with_suffix(".shx").unlink()
+    with pytest.raises(UserError, match=r"lacks its .shx file"):
+        read_occurrences(path, GRID)
+
+
+def test_a_folder_is_no_file(tmp_path):
+    with pytest.raises(UserError, match="is a folder"):
+        read_occurrences(tmp_path, GRID)

@@ -1,8 +1,11 @@
 """Reading layers onto the grid: no-data of every kind, and values against a known field."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 import rasterio
+import rasterio.shutil
 from geocfm.errors import UserError
 from geocfm.geo.grid import Grid, Window, reproject_points
 from geocfm.geo.rasters import Layer, Stack, find_layers, raster_grid, reference_grid
@@ -241,8 +244,44 @@ def test_a_world_raster_meets_a_small_grid(make_raster):
 
 def test_a_layer_elsewhere_is_named(make_raster):
     path = make_raster("far.tif", RAMP, AS_IS)
-    with pytest.raises(UserError, match="'far' does not overlap"):
-        Stack(find_layers([path]), AS_IS.subgrid(Window(100, 100, 10, 10)))
+    elsewhere = AS_IS.subgrid(Window(100, 100, 10, 10))
+    with pytest.raises(UserError, match=r"'far' \(.*far.tif\) does not overlap") as caught:
+        Stack(find_layers([path]), elsewhere)
+    assert AS_IS.place(UTM) in caught.value.message
+    assert elsewhere.place(UTM) in caught.value.message
+
+
+@pytest.mark.parametrize("resolution", [1e-9, 1e-4])
+def test_cells_beyond_counting_are_refused(make_raster, resolution):
+    layers = find_layers([make_raster("a.tif", RAMP, AS_IS)])
+    with pytest.raises(UserError, match=r"The grid would have [0-9,]+ rows"):
+        reference_grid(layers, resolution=resolution)
+
+
+@pytest.mark.parametrize("resolution", [None, 350.0])
+def test_a_raster_cut_off_in_its_data_is_named_when_it_is_read(make_raster, resolution):
+    noise = np.random.default_rng(0).normal(size=RAMP.shape).astype(np.float32)
+    path = make_raster("cut.tif", noise, AS_IS, compress="deflate")
+    whole = Path(path).read_bytes()
+    Path(path).write_bytes(whole[: int(0.8 * len(whole))])
+    layers = find_layers([path])
+    grid = reference_grid(layers, resolution=resolution)
+    with Stack(layers, grid) as stack, pytest.raises(UserError, match=r"cut.tif' cannot be read"):
+        stack.read(grid.window())
+
+
+def test_a_part_of_a_vrt_that_is_gone_is_named(tmp_path, make_raster):
+    part = Path(make_raster("part.tif", RAMP, AS_IS))
+    vrt = tmp_path / "whole.vrt"
+    with rasterio.open(part) as source:
+        rasterio.shutil.copy(source, vrt, driver="VRT")
+    part.unlink()
+    layers = find_layers([str(vrt)])
+    with (
+        Stack(layers, raster_grid(str(vrt))) as stack,
+        pytest.raises(UserError, match=r"whole.vrt' cannot be read.*part.tif"),
+    ):
+        stack.read(Window(0, 0, 4, 4))
 
 
 def test_rasters_without_a_place_are_refused(make_raster):

@@ -2,6 +2,7 @@
 
 import json
 import pickle
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -167,7 +168,7 @@ def test_a_pickle_is_refused_and_not_run(tmp_path, dump):
     with path.open("wb") as file:
         dump(Bomb(proof), file)
     for load in (load_card, lambda path: load_checkpoint(path, CPU)):
-        with pytest.raises(UserError, match="cannot be read as a GeoCFM checkpoint"):
+        with pytest.raises(UserError, match="is a PyTorch pickle, which could run code"):
             load(path)
     assert not proof.exists()
     with path.open("rb") as file:
@@ -239,8 +240,9 @@ def without(weights: dict[str, torch.Tensor], name: str) -> dict[str, torch.Tens
         lambda weights: without(weights, "unet.final.bias"),
         lambda weights: {**weights, "unet.more": torch.ones(2)},
         lambda weights: {**weights, "unet.final.bias": torch.ones(5)},
+        lambda weights: {name: tensor.to(torch.int32) for name, tensor in weights.items()},
     ],
-    ids=["none", "one missing", "one too many", "another shape"],
+    ids=["none", "one missing", "one too many", "another shape", "another type"],
 )
 def test_weights_that_do_not_fit_are_refused(path, spoil):
     weights = {key: value.contiguous() for key, value in make_network().state_dict().items()}
@@ -248,3 +250,64 @@ def test_weights_that_do_not_fit_are_refused(path, spoil):
     assert load_card(path) == CARD
     with pytest.raises(UserError, match="do not fit the network"):
         load_checkpoint(path, CPU)
+
+
+@pytest.mark.parametrize(
+    "network",
+    [
+        {"width": 8 * 10**8},
+        {"width": 8 * 10**30},
+        {"features": 10**10},
+        {"time_dim": 10**12},
+        {"head_width": 10**6},
+        {"head_depth": 10**9},
+    ],
+    ids=str,
+)
+def test_a_card_that_describes_a_vast_network_takes_no_memory(path, network):
+    """Built in earnest, none of these would fit into a computer."""
+    content = json.loads(CARD.model_dump_json())
+    content["settings"]["network"].update(network)
+    write(path, make_network().state_dict(), {"geocfm": json.dumps(content)})
+    with pytest.raises(UserError, match="do not fit the network"):
+        load_checkpoint(path, CPU)
+
+
+@pytest.mark.parametrize("figure", [float("nan"), float("inf")])
+def test_weights_that_are_no_numbers_are_refused(path, figure):
+    weights = make_network().state_dict()
+    weights["unet.final.bias"][3] = figure
+    write(path, weights, {"geocfm": CARD.model_dump_json()})
+    with pytest.raises(UserError, match=r"Some weights .* are no numbers"):
+        load_checkpoint(path, CPU)
+
+
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        ({"layers": ()}, "no layers"),
+        ({"layers": (CARD.layers[0],) * 2}, "two layers of one name"),
+        ({"layers": (LayerCard(name="mag", mean=float("nan")),)}, "layers without statistics"),
+        ({"layers": (LayerCard(name="mag", std=-1),)}, "layers without statistics"),
+        ({"window_size": 0}, "windows of 0 cells"),
+        ({"window_size": 10**9}, "windows of 1000000000 cells"),
+        ({"grid": CARD.grid.model_copy(update={"height": -1})}, "a grid without extent"),
+        ({"grid": CARD.grid.model_copy(update={"transform": (0.0,) * 6})}, "a grid without extent"),
+        ({"split": CARD.split.model_copy(update={"row_edges": (0, 9)})}, "tiles that do not fit"),
+        ({"split": CARD.split.model_copy(update={"row_edges": (0, 9, 4)})}, "tiles that do not"),
+        ({"split": CARD.split.model_copy(update={"col_edges": ()})}, "tiles that do not fit"),
+    ],
+)
+def test_a_card_that_cannot_be_right_is_refused(path, changes, told):
+    card = CARD.model_copy(update=changes)
+    write(path, {}, {"geocfm": card.model_dump_json()})
+    with pytest.raises(UserError, match=f"cannot be right: it tells of {told}"):
+        load_card(path)
+
+
+def test_another_archive_is_not_called_a_pickle(tmp_path):
+    path = tmp_path / "model.safetensors"
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("map.txt", "gold")
+    with pytest.raises(UserError, match="cannot be read as a GeoCFM checkpoint"):
+        load_card(path)

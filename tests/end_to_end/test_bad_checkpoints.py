@@ -1,0 +1,175 @@
+"""Checkpoints that are none, that lie, or that belong to other layers."""
+
+from __future__ import annotations
+
+import io
+import json
+import pickle
+import struct
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import safetensors.torch
+import torch
+from small_data import SmallRegion
+
+Refused = Callable[..., str]
+Spoil = Callable[[bytes], bytes]
+Header = dict[str, Any]
+
+FIRST, SECOND = "unet.final.bias", "unet.final.weight"
+
+
+def header(change: Callable[[Header], object], stated: int | None = None) -> Spoil:
+    """Change the JSON that tells where the tensors are, and the length it claims to have."""
+
+    def spoil(content: bytes) -> bytes:
+        (length,) = struct.unpack("<Q", content[:8])
+        head = json.loads(content[8 : 8 + length])
+        change(head)
+        text = json.dumps(head).encode()
+        return struct.pack("<Q", stated or len(text)) + text + content[8 + length :]
+
+    return spoil
+
+
+def card(*path: str | int, value: Any) -> Spoil:
+    """Change one entry of the card."""
+
+    def change(head: Header) -> None:
+        content = json.loads(head["__metadata__"]["geocfm"])
+        *parents, last = path
+        place = content
+        for key in parents:
+            place = place[key]
+        place[last] = value
+        head["__metadata__"]["geocfm"] = json.dumps(content)
+
+    return header(change)
+
+
+def weights(change: Callable[[torch.Tensor], torch.Tensor]) -> Spoil:
+    def spoil(content: bytes) -> bytes:
+        (length,) = struct.unpack("<Q", content[:8])
+        metadata = json.loads(content[8 : 8 + length])["__metadata__"]
+        tensors = safetensors.torch.load(content)
+        return safetensors.torch.save({n: change(t) for n, t in tensors.items()}, metadata)
+
+    return spoil
+
+
+def saved_by_torch(**how: Any) -> Spoil:
+    def spoil(content: bytes) -> bytes:
+        file = io.BytesIO()
+        torch.save(safetensors.torch.load(content), file, **how)
+        return file.getvalue()
+
+    return spoil
+
+
+UNREADABLE = ("cannot be read as a GeoCFM checkpoint", "made by 'geocfm train'")
+FOREIGN = ("is a .safetensors file, but not a GeoCFM checkpoint", "made by 'geocfm train'")
+PICKLE = ("is a PyTorch pickle, which could run code; GeoCFM does not load those", "Choose")
+UNFIT = ("The weights in", "do not fit the network that its card describes", "another copy")
+WRONG = ("cannot be right: it tells of", "another copy")
+
+BAD: dict[str, tuple[Spoil, tuple[str, ...]]] = {
+    "empty": (lambda content: b"", UNREADABLE),
+    "truncated": (lambda content: content[: len(content) // 2], UNREADABLE),
+    "lacks a byte": (lambda content: content[:-1], UNREADABLE),
+    "text": (lambda content: b"not a model", UNREADABLE),
+    "header longer than the file": (header(lambda head: None, stated=10**7), UNREADABLE),
+    "header of absurd length": (header(lambda head: None, stated=2**63 - 1), UNREADABLE),
+    "tensors that overlap": (
+        header(lambda head: head[FIRST].update(data_offsets=head[SECOND]["data_offsets"])),
+        UNREADABLE,
+    ),
+    "a tensor beyond the end": (
+        header(lambda head: head[FIRST].update(data_offsets=[10**12, 10**12 + 64])),
+        UNREADABLE,
+    ),
+    "a tensor of absurd shape": (
+        header(lambda head: head[FIRST].update(shape=[10**6, 10**6])),
+        UNREADABLE,
+    ),
+    "a tensor that is not told of": (header(lambda head: head.pop(FIRST)), UNREADABLE),
+    "pickle": (lambda content: pickle.dumps({"model": 1}), PICKLE),
+    "torch.save": (saved_by_torch(), PICKLE),
+    "torch.save of old": (saved_by_torch(_use_new_zipfile_serialization=False), PICKLE),
+    "foreign": (header(lambda head: head.update(__metadata__={"format": "pt"})), FOREIGN),
+    "without a grid": (card("grid", value=None), FOREIGN),
+    "newer": (card("format", value=99), ("made by a newer GeoCFM (format 99", "Update GeoCFM")),
+    "vast network": (card("settings", "network", "width", value=8 * 10**8), UNFIT),
+    "deep network": (card("settings", "network", "head_depth", value=10**9), UNFIT),
+    "other network": (card("settings", "network", "features", value=8), UNFIT),
+    "whole numbers for weights": (weights(lambda tensor: tensor.to(torch.int32)), UNFIT),
+    "weights that are no numbers": (
+        weights(lambda tensor: tensor * torch.nan),
+        ("Some weights in", "are no numbers", "train again"),
+    ),
+    "vast windows": (card("window_size", value=10**9), (*WRONG, "windows of 1000000000 cells")),
+    "no layers": (card("layers", value=[]), (*WRONG, "no layers")),
+    "a grid without extent": (card("grid", "transform", value=[0] * 6), WRONG),
+    "no CRS": (card("grid", "crs", value="here"), ("CRS of the model's grid cannot be read",)),
+    "other tiles": (card("split", "roles", value=[["train"]]), (*WRONG, "tiles")),
+}
+
+
+@pytest.mark.parametrize("kind", BAD)
+def test_a_checkpoint_that_cannot_serve(
+    kind: str,
+    refused: Refused,
+    small_region: SmallRegion,
+    trained: Any,
+    tmp_path: Path,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    spoil, words = BAD[kind]
+    path = tmp_path / "bad.safetensors"
+    path.write_bytes(spoil(trained.checkpoint.read_bytes()))
+    rasters = small_region.raster_options
+    refused(["map", "--checkpoint", path, *rasters, "--out", tmp_path / "map.tif"], *words)
+    assert capfd.readouterr() == ("", "")
+    if words in (UNREADABLE, FOREIGN, PICKLE):
+        assert str(path) in refused(["info", path], *words)
+
+
+@pytest.mark.parametrize("command", ["map", "sample", "evaluate"])
+def test_what_is_no_checkpoint_at_all(
+    command: str, refused: Refused, small_region: SmallRegion, tmp_path: Path
+) -> None:
+    region = small_region
+    more = ("--occurrences", region.occurrences) if command == "evaluate" else ()
+    for path, words in (
+        (region.raster("slope"), UNREADABLE),
+        (region.folder, ("There is no checkpoint at", "is a file")),
+        (tmp_path / "gone.safetensors", ("There is no checkpoint at", "Check the path")),
+    ):
+        given = ("--checkpoint", path, *region.raster_options, *more)
+        refused([command, *given, "--out", tmp_path / "out.gpkg"], *words)
+
+
+def test_other_layers_are_told_by_name(
+    refused: Refused, small_region: SmallRegion, trained: Any, tmp_path: Path
+) -> None:
+    rasters = ("--raster", small_region.raster("slope"))
+    other = ("--raster", f"gravity={small_region.raster('noise')}")
+    given = ["map", "--checkpoint", trained.checkpoint, *rasters, *other]
+    refused(
+        [*given, "--out", tmp_path / "map.tif"],
+        *("not given: ridge, noise", "unknown to it: gravity", "--raster NAME=path"),
+    )
+
+
+def test_layers_too_many_are_told_by_name(
+    geocfm: Callable[..., Any], small_region: SmallRegion, trained: Any, tmp_path: Path
+) -> None:
+    result = geocfm(
+        *("sample", "--checkpoint", trained.checkpoint, *small_region.raster_options),
+        *("--raster", f"gravity={small_region.raster('noise')}", "--steps", 1, "--points", 5),
+        *("--out", tmp_path / "points.gpkg"),
+    )
+    assert result.exit_code == 0, result.output
+    assert "not used: gravity" in " ".join(result.output.split())
