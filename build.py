@@ -97,22 +97,23 @@ def demo_commands(out: Path, minutes: float) -> list[tuple[str, list[str]]]:
     trained = ["--checkpoint", model, *rasters]
     budget = ["--minutes", f"{minutes:g}", "--seed", "1"]
     draws = ["--points", "500", "--draws", "4", "--seed", "1"]
+    again = "--overwrite"  # an earlier demo's results are in the way
     return [
         (
             f"1 of 4: training on the sample data for {minutes:g} minutes",
-            ["train", *rasters, *occurrences, *budget, "--out", model],
+            ["train", *rasters, *occurrences, *budget, again, "--out", model],
         ),
         (
             "2 of 4: mapping the region",
-            ["map", *trained, "--out", _shown(out / "prospectivity.tif")],
+            ["map", *trained, again, "--out", _shown(out / "prospectivity.tif")],
         ),
         (
             "3 of 4: drawing points",
-            ["sample", *trained, *draws, "--out", _shown(out / "samples.gpkg")],
+            ["sample", *trained, *draws, again, "--out", _shown(out / "samples.gpkg")],
         ),
         (
             "4 of 4: evaluating on tiles kept apart from training",
-            ["evaluate", *trained, *occurrences, "--out", _shown(out / "evaluation")],
+            ["evaluate", *trained, *occurrences, again, "--out", _shown(out / "evaluation")],
         ),
     ]
 

@@ -3,53 +3,36 @@
 from __future__ import annotations
 
 import inspect
-import signal
 import sys
-import threading
 import time
 from collections.abc import Callable
+from itertools import takewhile
 from pathlib import Path
-from types import FrameType
 from typing import Annotated, Any, get_args, get_origin
 
 import typer
 
 from geocfm import __version__
-from geocfm.errors import Cancelled, UserError
-from geocfm.events import (
-    Failed,
-    Finished,
-    JsonSink,
-    Reporter,
-    Sink,
-    Started,
-    Stopped,
-    TerminalSink,
-)
-from geocfm.job import (
-    CheckJob,
-    EvaluateJob,
-    InfoJob,
-    Job,
-    MapJob,
-    MemoryJob,
-    SampleJob,
-    TrainJob,
-    make_job,
-    option_name,
-)
+from geocfm.batch import check_batch, run_batch
+from geocfm.events import Failed, Finished, JsonSink, Reporter, Sink, Started, TerminalSink
+from geocfm.job import COMMANDS, Job, MemoryJob, make_job, option_name
+from geocfm.job_file import FILE_COMMANDS, load_jobs
+from geocfm.job_writing import add_job, job_as_toml
+from geocfm.outcome import EXIT_CODES, Outcome, attempt, ended_by
+from geocfm.stopping import stop_requests
 from geocfm.versions import software_versions
 
-USER_ERROR, CANCELLED = 2, 130
-COMMANDS: dict[str, type[Job]] = {
-    "check": CheckJob,
-    "train": TrainJob,
-    "map": MapJob,
-    "sample": SampleJob,
-    "evaluate": EvaluateJob,
-    "info": InfoJob,
-}
+USER_ERROR, CANCELLED = EXIT_CODES["failed"], EXIT_CODES["cancelled"]
 BENCHMARKS: dict[str, type[Job]] = {"memory": MemoryJob}
+GROUPS = ("job", "benchmark")
+
+AsJson = Annotated[
+    bool, typer.Option("--json", help="One typed event per line on standard output.")
+]
+To = Annotated[
+    Path | None, typer.Option("--to", help="Add it to this job file, .toml or .json; may be new.")
+]
+Name = Annotated[str | None, typer.Option("--name", help="A name for it in messages and tables.")]
 
 app = typer.Typer(
     name="geocfm",
@@ -89,32 +72,90 @@ def _option_type(annotation: Any) -> Any:
     return str if required else str | None
 
 
-def _command(name: str, kind: type[Job]) -> Callable[..., None]:
-    def command(json: bool, **options: Any) -> None:
-        raise typer.Exit(run_command(name, kind, options, JsonSink() if json else TerminalSink()))
+def _command(kind: type[Job], work: Callable[..., int], **more: Any) -> Callable[..., None]:
+    """A command with an option for every field of the job, and some more of its own."""
+
+    def command(**options: Any) -> None:
+        own = {name: options.pop(name) for name in more}
+        raise typer.Exit(work(options, **own))
 
     required_first = sorted(kind.model_fields, key=lambda f: not kind.model_fields[f].is_required())
     parameters = [_option(kind, field) for field in required_first]
-    as_json = Annotated[
-        bool, typer.Option("--json", help="One typed event per line on standard output.")
-    ]
-    parameters.append(
-        inspect.Parameter("json", inspect.Parameter.KEYWORD_ONLY, default=False, annotation=as_json)
-    )
+    for name, annotation in more.items():
+        default = False if annotation is AsJson else None
+        parameters.append(
+            inspect.Parameter(
+                name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation
+            )
+        )
     command.__doc__ = kind.__doc__
     command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     command.__annotations__ = {p.name: p.annotation for p in parameters}
     return command
 
 
+def _running(name: str, kind: type[Job]) -> Callable[..., None]:
+    def work(options: dict[str, Any], json: bool) -> int:
+        return speak(name, json, lambda reporter: attempt(make_job(kind, options), reporter))
+
+    return _command(kind, work, json=AsJson)
+
+
+def _writing(command: str, kind: type[Job]) -> Callable[..., None]:
+    def write(reporter: Reporter, job: Job, to: Path | None, name: str | None) -> Outcome:
+        start = time.monotonic()
+        if to is None:
+            reporter.note(job_as_toml(job, command, name))
+        else:
+            count = add_job(to, job, command, name)
+            reporter.wrote("job file", to, f"{count} {'job' if count == 1 else 'jobs'}")
+        seconds = time.monotonic() - start
+        return Outcome("done", Finished(seconds=seconds), seconds)
+
+    def work(options: dict[str, Any], json: bool, to: Path | None, name: str | None) -> int:
+        return speak(
+            f"job {command}",
+            json,
+            lambda reporter: write(reporter, make_job(kind, options), to, name),
+        )
+
+    return _command(kind, work, to=To, name=Name, json=AsJson)
+
+
 for _name, _kind in COMMANDS.items():
-    app.command(_name)(_command(_name, _kind))
+    app.command(_name)(_running(_name, _kind))
 _benchmarks = typer.Typer(
     help="Measurements that docs/benchmarks.md reports.", no_args_is_help=True
 )
 for _name, _kind in BENCHMARKS.items():
-    _benchmarks.command(_name)(_command(f"benchmark {_name}", _kind))
+    _benchmarks.command(_name)(_running(f"benchmark {_name}", _kind))
 app.add_typer(_benchmarks, name="benchmark")
+_jobs = typer.Typer(
+    help="Write a job into a file for 'geocfm run', instead of doing it.", no_args_is_help=True
+)
+for _name, _kind in FILE_COMMANDS.items():
+    _jobs.command(_name)(_writing(_name, _kind))
+app.add_typer(_jobs, name="job")
+
+
+@app.command("run")
+def _run(
+    files: Annotated[list[Path], typer.Argument(help="Job files, .toml or .json.")],
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Check all jobs and their inputs; run none.")
+    ] = False,
+    overwrite: Annotated[
+        bool, typer.Option("--overwrite", help="Replace results that are already there.")
+    ] = False,
+    json: AsJson = False,
+) -> None:
+    """Run the jobs of job files in order; one that fails does not stop the others."""
+
+    def work(reporter: Reporter) -> Outcome:
+        jobs = load_jobs(files, overwrite=overwrite)
+        return check_batch(jobs, reporter) if dry_run else run_batch(jobs, reporter)
+
+    raise typer.Exit(speak("run", json, work))
 
 
 @app.callback(invoke_without_command=True)
@@ -126,41 +167,22 @@ def _main(
         raise typer.Exit
 
 
-def run_command(name: str, kind: type[Job], options: dict[str, Any], sink: Sink) -> int:
-    """Build the job, run it, and turn how it ended into an exit code."""
-    start = time.monotonic()
-    cancelled = _stop_on_signals()
+def speak(command: str, as_json: bool, work: Callable[[Reporter], Outcome]) -> int:
+    """Say who speaks, do the work, say how it ended, and give the exit code for it."""
+    sink: Sink = JsonSink() if as_json else TerminalSink()
+    asked = stop_requests(watch_stdin=as_json)
     try:
-        sink.emit(Started(command=name, versions=software_versions()))
-        job = make_job(kind, options)
-        from geocfm.run import run_job  # torch and GDAL load only when there is work
-
-        run_job(job, Reporter(sink, cancelled))
-        sink.emit(Finished(seconds=time.monotonic() - start))
-    except UserError as error:
-        sink.emit(Failed(message=error.message, hint=error.hint))
-        return USER_ERROR
-    except (Cancelled, KeyboardInterrupt):
-        sink.emit(Stopped(message="Stopped as asked; nothing half-finished was left behind."))
+        sink.emit(Started(command=command, versions=software_versions()))
+        try:
+            outcome = work(Reporter(sink, asked))
+        except (Exception, KeyboardInterrupt) as error:  # within a job, attempt() sees to it
+            outcome = ended_by(error, command)
+        sink.emit(outcome.event)
+        return outcome.exit_code
+    except BrokenPipeError:  # nobody reads any more
         return CANCELLED
     finally:
         sink.close()
-    return 0
-
-
-def _stop_on_signals() -> threading.Event:
-    """The first Ctrl-C or SIGTERM asks the work to end; a second one ends it at once."""
-    cancelled = threading.Event()
-
-    def stop(number: int, frame: FrameType | None) -> None:
-        if cancelled.is_set():
-            raise KeyboardInterrupt
-        cancelled.set()
-
-    if threading.current_thread() is threading.main_thread():
-        signal.signal(signal.SIGINT, stop)
-        signal.signal(signal.SIGTERM, stop)
-    return cancelled
 
 
 def main() -> None:
@@ -170,16 +192,15 @@ def main() -> None:
     try:
         code = app(standalone_mode=False)
     except Exception as error:
-        if not hasattr(error, "format_message"):
-            raise
-        # typer's own: an option that is missing, unknown or no number
-        sink = JsonSink() if "--json" in sys.argv else TerminalSink()
-        command = next((word for word in sys.argv[1:] if word in COMMANDS), "")
-        sink.emit(Started(command=command, versions=software_versions()))
-        asked = f"geocfm {command} --help".replace("  ", " ")
-        hint = f"'{asked}' says what there is."
-        sink.emit(Failed(message=error.format_message(), hint=hint))
-        code = USER_ERROR
+        words = {*COMMANDS, *BENCHMARKS, *GROUPS, "run"}
+        command = " ".join(takewhile(words.__contains__, sys.argv[1:]))
+        if hasattr(error, "format_message"):  # typer's own: an option missing, unknown, no number
+            asked = " ".join(filter(None, ("geocfm", command, "--help")))
+            end = Failed(message=error.format_message(), hint=f"'{asked}' says what there is.")
+            outcome = Outcome("failed", end, 0)
+        else:
+            outcome = ended_by(error, command)
+        code = speak(command, "--json" in sys.argv, lambda reporter: outcome)
     sys.exit(code)
 
 

@@ -8,11 +8,14 @@ from __future__ import annotations
 import sys
 import threading
 import time
+from pathlib import Path
 from typing import Annotated, Any, Literal, Protocol, TextIO
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
+from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TaskID, TextColumn, TimeElapsedColumn
+from rich.table import Table
 from rich.text import Text
 
 from geocfm.errors import Cancelled
@@ -77,6 +80,31 @@ class Wrote(_Event):
     description: str
 
 
+class JobStarted(_Event):
+    """A job of a batch begins."""
+
+    event: Literal["job_started"] = "job_started"
+    number: int
+    total: int
+    name: str
+    command: str
+
+
+class JobEnded(_Event):
+    """How a job of a batch ended; broken is an error of ours, skipped was never begun."""
+
+    event: Literal["job_ended"] = "job_ended"
+    number: int
+    name: str
+    command: str
+    status: Literal["done", "failed", "broken", "cancelled", "skipped"]
+    seconds: float
+    message: str = ""
+    hint: str = ""
+    log: str = ""
+    artifacts: list[str] = []
+
+
 class Finished(_Event):
     """Last of all: it went well."""
 
@@ -90,6 +118,7 @@ class Failed(_Event):
     event: Literal["failed"] = "failed"
     message: str
     hint: str = ""
+    log: str = Field("", description="for an error of ours: the file with all its details")
 
 
 class Stopped(_Event):
@@ -100,7 +129,17 @@ class Stopped(_Event):
 
 
 Event = Annotated[
-    Started | Progressed | Noted | Warned | Reported | Wrote | Finished | Failed | Stopped,
+    Started
+    | Progressed
+    | Noted
+    | Warned
+    | Reported
+    | Wrote
+    | JobStarted
+    | JobEnded
+    | Finished
+    | Failed
+    | Stopped,
     Field(discriminator="event"),
 ]
 
@@ -144,17 +183,7 @@ class TerminalSink:
 
     def __init__(self, console: Console | None = None) -> None:
         self._console = console or Console(highlight=False, soft_wrap=True)
-        self._bars = Progress(
-            SpinnerColumn(),
-            TextColumn("{task.description}"),
-            BarColumn(bar_width=28),
-            TextColumn("{task.percentage:>3.0f} %"),
-            TextColumn("{task.fields[detail]}"),
-            TimeElapsedColumn(),
-            TextColumn("{task.fields[left]}"),
-            console=self._console,
-        )
-        self._tasks: dict[str, TaskID] = {}
+        self._new_bars()
         self._last_line = time.monotonic()
 
     def emit(self, event: _Event) -> None:
@@ -168,6 +197,19 @@ class TerminalSink:
             self._say(("Note:", "yellow"), f" {event.text}")
         elif isinstance(event, Wrote):
             self._say(("Wrote", "green"), f" {event.path}: {event.description}")
+        elif isinstance(event, JobStarted):
+            self._say((f"\nJob {event.number} of {event.total}: {event.name}", "bold"))
+        elif isinstance(event, JobEnded):
+            self._end_bars()
+            self._new_bars()  # the next job has stages of the same names
+            if event.message:
+                who = f"\n{event.name}: " if event.status == "skipped" else ""
+                self._say(who, (event.message, "red"))
+            if event.hint:
+                self._say(event.hint)
+        elif isinstance(event, Reported):
+            if event.kind == "batch":
+                self._console.print(_job_table(event.content["jobs"]), soft_wrap=False)
         elif isinstance(event, Failed):
             self._end_bars()
             self._say((event.message, "red"))
@@ -208,9 +250,44 @@ class TerminalSink:
             left=left,
         )
 
+    def _new_bars(self) -> None:
+        self._bars = Progress(
+            SpinnerColumn(),
+            TextColumn("{task.description}"),
+            BarColumn(bar_width=28),
+            TextColumn("{task.percentage:>3.0f} %"),
+            TextColumn("{task.fields[detail]}"),
+            TimeElapsedColumn(),
+            TextColumn("{task.fields[left]}"),
+            console=self._console,
+        )
+        self._tasks: dict[str, TaskID] = {}
+
     def _end_bars(self) -> None:
         if self._bars.live.is_started:
             self._bars.stop()
+
+
+def _job_table(jobs: list[dict[str, Any]]) -> Table:
+    """Each job in a row: its outcome, its time, and its first result or what stood in the way."""
+    table = Table(box=SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
+    table.add_column("name", max_width=20, overflow="fold")
+    table.add_column("command", no_wrap=True)
+    table.add_column("outcome", no_wrap=True)
+    table.add_column("time", justify="right", no_wrap=True)
+    table.add_column("result", overflow="fold")
+    for job in jobs:
+        style = "green" if job["status"] in ("done", "ready") else "red"
+        said = job["message"] or _seen_from_here(next(iter(job["artifacts"]), ""))
+        texts = (Text(job["name"]), job["command"], Text(job["status"], style))
+        spent = _duration(job["seconds"]) if job["seconds"] else ""
+        table.add_row(*texts, spent, Text(said))
+    return table
+
+
+def _seen_from_here(path: str) -> str:
+    here = Path.cwd()
+    return str(Path(path).relative_to(here)) if here in Path(path).parents else path
 
 
 def _duration(seconds: float) -> str:
@@ -224,6 +301,7 @@ class Reporter:
     def __init__(self, sink: Sink, cancelled: threading.Event | None = None) -> None:
         self.sink = sink
         self._cancelled = cancelled or threading.Event()
+        self.artifacts: list[str] = []
 
     def note(self, text: str) -> None:
         """A sentence worth reading."""
@@ -239,6 +317,7 @@ class Reporter:
 
     def wrote(self, kind: str, path: object, description: str) -> None:
         """A file that is complete."""
+        self.artifacts.append(str(path))
         self.sink.emit(Wrote(kind=kind, path=str(path), description=description))
 
     def stage(self, name: str) -> Stage:
@@ -259,16 +338,20 @@ class Stage:
         self._name = name
         self._start = time.monotonic()
         self._last = float("-inf")
+        self._begun_at: float | None = None  # what an interrupted run had done already
 
     def __call__(self, done: float, total: float, **values: float) -> None:
         """Say how far it is, now and then; raise Cancelled when asked to stop."""
         self._reporter.check_cancelled()
         now = time.monotonic()
+        if self._begun_at is None:
+            self._begun_at = done
         if now - self._last < PROGRESS_EVERY and done < total:
             return
         self._last = now
         elapsed = now - self._start
-        left = elapsed * (total - done) / done if done > 0 and elapsed > 1 else None
+        gained = done - self._begun_at
+        left = elapsed * (total - done) / gained if gained > 0 and elapsed > 1 else None
         self._reporter.sink.emit(
             Progressed(stage=self._name, done=done, total=total, seconds_left=left, values=values)
         )

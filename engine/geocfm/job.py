@@ -8,37 +8,86 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    Strict,
+    ValidationError,
+)
 
 from geocfm.errors import UserError
+from geocfm.mistakes import explain
 
 Extent = tuple[float, float, float, float]
+Preset = Literal["auto", "quick", "full", "paper-synthetic", "paper-earthmri"]
+DEVICE = r"^(auto|cpu|cuda(:\d+)?|mps)$"
+# beyond these a number is a slip of the keyboard
+MOST_CELLS = 1_000_000  # along a side
+MOST_STEPS = 100_000_000
+CORNERS = "four numbers are needed, xmin,ymin,xmax,ymax"
+
+
+def _refuse_empty_name(value: Any) -> Any:
+    if isinstance(value, str) and (not value.strip() or "\0" in value):
+        raise ValueError("it is no name of a file")
+    return value
 
 
 def _parse_extent(value: Any) -> Any:
-    parts = value.split(",") if isinstance(value, str) else value
-    if parts is not None and len(parts) != 4:
-        raise ValueError("four numbers are needed: xmin,ymin,xmax,ymax")
-    return parts
+    if isinstance(value, str):
+        try:
+            value = [float(part) for part in value.split(",")]
+        except ValueError:
+            raise ValueError(CORNERS) from None
+    if isinstance(value, list | tuple) and len(value) != 4:
+        raise ValueError(CORNERS)
+    return value
+
+
+def _refuse_empty_extent(extent: Extent | None) -> Extent | None:
+    if extent is not None and not (extent[0] < extent[2] and extent[1] < extent[3]):
+        raise ValueError("xmin must be less than xmax, and ymin less than ymax")
+    return extent
+
+
+# strict as jobs are, a Path could not be given as text
+FileName = Annotated[Path, Strict(False), BeforeValidator(_refuse_empty_name)]
+OptionalFileName = Annotated[Path | None, Strict(False), BeforeValidator(_refuse_empty_name)]
+OptionalExtent = Annotated[
+    Extent | None,
+    Strict(False),
+    BeforeValidator(_parse_extent),
+    AfterValidator(_refuse_empty_extent),
+]
 
 
 class Job(BaseModel):
-    """What all jobs share: frozen, and no unknown keys."""
+    """What all jobs share: frozen, no unknown keys, and true is not 1."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
 
 
 class _Rasters(Job):
-    raster: list[str] = Field(
+    raster: list[Annotated[str, Field(pattern=r"^[^\x00]+$")]] = Field(
         min_length=1,
         description="A layer: [name=]path[:band]. Repeat it, or give a pattern: 'data/*.tif'.",
     )
 
 
+class WritingJob(Job):
+    """A job that writes results."""
+
+    out: FileName = Field(description="Where the result is written.")
+    overwrite: bool = Field(False, description="Replace results that are already there.")
+
+
 class OccurrenceInput(Job):
     """A job that reads known occurrences."""
 
-    occurrences: Path = Field(
+    occurrences: FileName = Field(
         description="Known occurrences: Shapefile, GeoPackage, GeoJSON or CSV."
     )
     where: list[str] = Field(
@@ -48,16 +97,18 @@ class OccurrenceInput(Job):
     x_column: str | None = Field(None, description="CSV: the column with x or longitude.")
     y_column: str | None = Field(None, description="CSV: the column with y or latitude.")
     occurrences_crs: str | None = Field(
-        None, description="CRS of the occurrences where the file does not say, e.g. EPSG:28350."
+        None, description="CRS of the occurrences, e.g. EPSG:28350; outweighs what their file says."
     )
     deduplicate: bool = Field(False, description="Keep one occurrence per grid cell.")
 
 
 class _GridChoice(Job):
-    like: Path | None = Field(None, description="A raster whose grid is used.")
+    like: OptionalFileName = Field(None, description="A raster whose grid is used.")
     crs: str | None = Field(None, description="CRS of the grid, e.g. EPSG:3577.")
-    resolution: float | None = Field(None, gt=0, description="Cell size of the grid, in its CRS.")
-    extent: Annotated[Extent | None, BeforeValidator(_parse_extent)] = Field(
+    resolution: float | None = Field(
+        None, gt=0, le=10_000_000, description="Cell size of the grid, in its CRS."
+    )
+    extent: OptionalExtent = Field(
         None, description="Extent of the grid in its CRS: xmin,ymin,xmax,ymax."
     )
 
@@ -68,9 +119,15 @@ class LearningJob(_Rasters, OccurrenceInput, _GridChoice):
     classes: list[str] = Field(
         [], description="A layer that holds classes (geology codes); read as one channel per class."
     )
-    preset: str = Field("auto", description="auto, quick, full, paper-synthetic or paper-earthmri.")
-    window: int | None = Field(None, ge=16, description="Window size in cells; chosen by default.")
-    tile: int | None = Field(None, ge=16, description="Size of held-out tiles in cells.")
+    preset: Preset = Field(
+        "auto", description="auto, quick, full, paper-synthetic or paper-earthmri."
+    )
+    window: int | None = Field(
+        None, ge=16, le=4096, description="Window size in cells; chosen by default."
+    )
+    tile: int | None = Field(
+        None, ge=16, le=MOST_CELLS, description="Size of held-out tiles in cells."
+    )
     settings: list[str] = Field(
         [],
         description="Any other setting by name, e.g. network.width=32.",
@@ -82,22 +139,24 @@ class CheckJob(LearningJob):
     """Look at layers and occurrences: what fits, what will be done, what stands in the way."""
 
 
-class TrainJob(LearningJob):
+class TrainJob(LearningJob, WritingJob):
     """Learn where occurrences lie, and write a model."""
 
-    minutes: float | None = Field(None, gt=0, description="Train for so long.")
-    iterations: int | None = Field(None, ge=1, description="Train for so many steps.")
-    seed: int = Field(1, ge=0, description="Same seed, same result.")
-    device: str = Field("auto", description="auto, cpu, cuda or mps.")
-    out: Path = Field(description="The model to write, a .safetensors file.")
+    minutes: float | None = Field(None, gt=0, le=100_000, description="Train for so long.")
+    iterations: int | None = Field(
+        None, ge=1, le=MOST_STEPS, description="Train for so many steps."
+    )
+    seed: int = Field(1, ge=0, lt=2**63, description="Same seed, same result.")
+    device: str = Field("auto", pattern=DEVICE, description="auto, cpu, cuda, cuda:1 or mps.")
+    out: FileName = Field(description="The model to write, a .safetensors file.")
 
 
-class ApplyingJob(_Rasters):
+class ApplyingJob(_Rasters, WritingJob):
     """A job that applies a model to layers."""
 
-    checkpoint: Path = Field(description="A model made by 'geocfm train'.")
-    seed: int = Field(1, ge=0, description="Same seed, same result.")
-    device: str = Field("auto", description="auto, cpu, cuda or mps.")
+    checkpoint: FileName = Field(description="A model made by 'geocfm train'.")
+    seed: int = Field(1, ge=0, lt=2**63, description="Same seed, same result.")
+    device: str = Field("auto", pattern=DEVICE, description="auto, cpu, cuda, cuda:1 or mps.")
     combine: Literal["average"] = Field(
         "average", description="How overlapping windows are combined: average."
     )
@@ -110,17 +169,17 @@ class ApplyingJob(_Rasters):
 class RegionJob(ApplyingJob):
     """A job that may choose where a model is applied."""
 
-    like: Path | None = Field(
+    like: OptionalFileName = Field(
         None, description="A raster whose grid is used instead of the model's CRS and cell size."
     )
-    aoi: Path | None = Field(None, description="Only inside these polygons.")
+    aoi: OptionalFileName = Field(None, description="Only inside these polygons.")
     aoi_layer: str | None = Field(None, description="The layer of a GeoPackage with the polygons.")
 
 
 class MapJob(RegionJob):
     """Make the prospectivity map: relative density as a Cloud Optimized GeoTIFF."""
 
-    out: Path = Field(description="The GeoTIFF to write.")
+    out: FileName = Field(description="The GeoTIFF to write.")
 
 
 class SampleJob(RegionJob):
@@ -130,31 +189,43 @@ class SampleJob(RegionJob):
         None, ge=1, le=1_000_000, description="Points of each draw; the model's own by default."
     )
     draws: int = Field(4, ge=1, le=10_000, description="How many independent draws.")
-    out: Path = Field(description="The GeoPackage to write.")
+    out: FileName = Field(description="The GeoPackage to write.")
 
 
 class EvaluateJob(ApplyingJob, OccurrenceInput):
     """Measure the model on the tiles it never saw: capture curve as JSON and plots."""
 
-    out: Path = Field(description="The folder to write into.")
+    out: FileName = Field(description="The folder to write into.")
 
 
 class InfoJob(Job):
     """Print a model's card: what it learned from, and how well."""
 
-    checkpoint: Path = Field(
+    checkpoint: FileName = Field(
         description="A .safetensors model.", json_schema_extra={"argument": True}
     )
 
 
-class MemoryJob(Job):
+class MemoryJob(WritingJob):
     """Measure peak memory on a virtual stack: statistics, training, a map."""
 
-    size: int = Field(20_000, ge=2000, multiple_of=1000, description="Cells along each side.")
-    layers: int = Field(8, ge=1, description="How many layers.")
-    iterations: int = Field(200, ge=1, description="Training iterations.")
-    windows: int = Field(500, ge=4, description="About so many windows are mapped.")
-    out: Path = Field(description="The folder for the stack and the results.")
+    size: int = Field(
+        20_000, ge=2000, le=MOST_CELLS, multiple_of=1000, description="Cells along each side."
+    )
+    layers: int = Field(8, ge=1, le=1000, description="How many layers.")
+    iterations: int = Field(200, ge=1, le=MOST_STEPS, description="Training iterations.")
+    windows: int = Field(500, ge=4, le=1_000_000, description="About so many windows are mapped.")
+    out: FileName = Field(description="The folder for the stack and the results.")
+
+
+COMMANDS: dict[str, type[Job]] = {
+    "check": CheckJob,
+    "train": TrainJob,
+    "map": MapJob,
+    "sample": SampleJob,
+    "evaluate": EvaluateJob,
+    "info": InfoJob,
+}
 
 
 def make_job(kind: type[Job], values: dict[str, Any]) -> Job:
@@ -162,12 +233,15 @@ def make_job(kind: type[Job], values: dict[str, Any]) -> Job:
     try:
         return kind.model_validate(values)
     except ValidationError as error:
-        first = error.errors()[0]
-        name = str(first["loc"][0]) if first["loc"] else "job"
-        field = kind.model_fields.get(name)
-        hint = (field.description if field else None) or first["msg"]
-        said = first["msg"].removeprefix("Value error, ")
-        raise UserError(f"{option_name(kind, name)}: {said[0].lower()}{said[1:]}.", hint) from None
+        names = [str(found["loc"][0]) for found in error.errors()]
+        said = [
+            f"{option_name(kind, name)}: {explain(found, kind, name)}"
+            for found, name in zip(error.errors(), names, strict=True)
+        ]
+        if len(said) > 1:
+            raise UserError(f"{len(said)} options cannot be used.", "\n".join(said)) from None
+        field = kind.model_fields.get(names[0])
+        raise UserError(said[0], (field and field.description) or "") from None
 
 
 def option_name(kind: type[Job], name: str) -> str:

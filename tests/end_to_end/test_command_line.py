@@ -11,9 +11,9 @@ import pytest
 import rasterio
 import safetensors
 import typer
-from geocfm.cli import COMMANDS, app
+from geocfm.cli import app
 from geocfm.errors import UserError
-from geocfm.job import CheckJob, EvaluateJob, Job, MapJob, SampleJob, TrainJob, make_job
+from geocfm.job import COMMANDS, CheckJob, EvaluateJob, Job, MapJob, SampleJob, TrainJob, make_job
 from geocfm.model.checkpoint import checkpoint_bytes, load_card
 from pydantic import ValidationError
 from small_data import (
@@ -116,10 +116,16 @@ def test_jobs_are_frozen_and_know_no_other_keys() -> None:
         ({"window": 3}, "--window"),
         ({"extent": "1,2,3"}, "--extent"),
         ({"extent": "a,b,c,d"}, "--extent"),
+        ({"extent": "3,2,1,4"}, "--extent"),
+        ({"extent": "1,2,3,inf"}, "--extent"),
         ({"resolution": -5}, "--resolution"),
         ({"minutes": 0}, "--minutes"),
         ({"iterations": 0}, "--iterations"),
         ({"seed": -1}, "--seed"),
+        ({"seed": 2**63}, "--seed"),
+        ({"iterations": 10**9}, "--iterations"),
+        ({"minutes": float("nan")}, "--minutes"),
+        ({"out": ""}, "--out"),
     ],
 )
 def test_a_wrong_value_is_said_by_its_options_name(values: dict[str, Any], option: str) -> None:
@@ -131,9 +137,9 @@ def test_a_wrong_value_is_said_by_its_options_name(values: dict[str, Any], optio
 
 def test_an_extent_is_four_numbers() -> None:
     job = make_job(
-        CheckJob, {"raster": ["a.tif"], "occurrences": "p.shp", "extent": "1,2.5,3,-4e2"}
+        CheckJob, {"raster": ["a.tif"], "occurrences": "p.shp", "extent": "1,-2.5,3,4e2"}
     )
-    assert job.extent == (1, 2.5, 3, -400)  # type: ignore[attr-defined]
+    assert job.extent == (1, -2.5, 3, 400)  # type: ignore[attr-defined]
 
 
 def test_unknown_options_commands_and_choices(geocfm: Geocfm, small_region: SmallRegion) -> None:
@@ -141,7 +147,7 @@ def test_unknown_options_commands_and_choices(geocfm: Geocfm, small_region: Smal
     failed(geocfm("mine"), "mine")
     failed(geocfm("info"))
     given = [*small_region.raster_options, "--occurrences", small_region.occurrences]
-    failed(geocfm("check", *given, "--preset", "paper"), "no preset called 'paper'", "quick")
+    failed(geocfm("check", *given, "--preset", "paper"), "--preset: 'paper'", "quick")
     failed(
         geocfm("check", *given, "--set", "network.girth=3"),
         "no setting 'network.girth'",
@@ -153,7 +159,9 @@ def test_unknown_options_commands_and_choices(geocfm: Geocfm, small_region: Smal
     failed(geocfm("check", *given, "--where", "metal ~ gold"), "metal")
     failed(geocfm("check", *given, "--where", "commodity ~ tin"), "Gold (40)")
     failed(
-        geocfm("train", *given, "--device", "abacus", "--out", "m.safetensors"), "called 'abacus'"
+        geocfm("train", *given, "--device", "abacus", "--out", "m.safetensors"),
+        "--device: 'abacus'",
+        "cuda:1",
     )
 
 
@@ -282,7 +290,7 @@ def test_what_makes_training_impossible_fails_the_check(
         "check",
         *small_region.raster_options,
         *("--occurrences", small_region.occurrences),
-        *("--extent", "500000,6999000,501000,7000000", "--json"),
+        *("--window", 96, "--tile", 16, "--json"),
     )
     assert result.exit_code == 2
     events = json_lines(result.stdout)
@@ -339,6 +347,8 @@ def test_set_options_reach_the_checkpoint(trained: Any) -> None:
         (("check", "--json"), "--raster"),
         (("train", "--json", "--minutes", "abc"), "--minutes"),
         (("map", "--json", "--nonsense"), "--nonsense"),
+        (("run", "--json"), "files"),
+        (("job", "train", "--json", "--minutes", "abc"), "--minutes"),
     ],
 )
 def test_a_wrong_option_is_an_event_too(arguments: tuple[str, ...], said: str) -> None:
@@ -437,5 +447,5 @@ def test_classes_the_model_never_learned_are_told_on_the_map(
     assert trained.exit_code == 0, trained.output
     apply = ("map", "--checkpoint", model, "--out", tmp_path / "map.tif")
     assert "never learned" not in geocfm(*apply, "--raster", f"rock={known}").output
-    said = geocfm(*apply, "--raster", f"rock={other}").output
+    said = geocfm(*apply, "--raster", f"rock={other}", "--overwrite").output
     assert "rock: 25 % of its cells hold classes the model never learned" in " ".join(said.split())

@@ -12,6 +12,8 @@ from geocfm.events import (
     Event,
     Failed,
     Finished,
+    JobEnded,
+    JobStarted,
     JsonSink,
     Noted,
     Progressed,
@@ -57,6 +59,8 @@ def test_the_schema_names_every_event_by_its_word() -> None:
         "warning",
         "report",
         "artifact",
+        "job_started",
+        "job_ended",
         "finished",
         "failed",
         "cancelled",
@@ -72,6 +76,17 @@ def test_the_schema_names_every_event_by_its_word() -> None:
         Warned(text="Look."),
         Reported(kind="check", content={"a": [1, None, {"b": 2.5}]}),
         Wrote(kind="map", path="/x.tif", description="the map"),
+        JobStarted(number=1, total=2, name="north", command="train"),
+        JobEnded(
+            number=2,
+            name="süd",
+            command="map",
+            status="failed",
+            seconds=1.5,
+            message="No.",
+            hint="Yes.",
+            artifacts=["/x.tif"],
+        ),
         Finished(seconds=1.5),
         Failed(message="No.", hint="Yes."),
         Stopped(message="Stopped."),
@@ -128,13 +143,34 @@ def test_brackets_in_names_are_shown_as_they_are(text: str, terminal: bool) -> N
         Wrote(kind="map", path=text, description=text),
         Failed(message=text, hint=text),
         Stopped(message=text),
+        JobStarted(number=1, total=1, name=text, command="map"),
+        _ended(text, message=text),
+        Reported(kind="batch", content={"jobs": [_ended("a", message=text).model_dump()]}),
+        Reported(kind="batch", content={"jobs": [_ended("a", artifacts=[text]).model_dump()]}),
     ):
         shown.seek(0)
         shown.truncate()
         sink.emit(event)
-        times = 2 if isinstance(event, Wrote | Failed) else 1
+        times = 2 if isinstance(event, Wrote | Failed | JobEnded) else 1
         assert shown.getvalue().count(text) == times, event
     sink.close()
+
+
+def _ended(name: str, **more: Any) -> JobEnded:
+    return JobEnded(number=1, name=name, command="map", status="skipped", seconds=0, **more)
+
+
+def test_a_stage_of_the_same_name_begins_anew_in_the_next_job() -> None:
+    shown = io.StringIO()
+    sink = TerminalSink(Console(file=shown, force_terminal=True, color_system=None, width=200))
+    sink.emit(Progressed(stage="Training", done=100, total=100))
+    sink.emit(_ended("first"))
+    shown.seek(0)
+    shown.truncate()
+    sink.emit(Progressed(stage="Training", done=25, total=100))
+    sink.close()
+    assert "25 %" in shown.getvalue()
+    assert "100 %" not in shown.getvalue()
 
 
 def test_progress_on_a_terminal_shows_stage_values_and_time_left() -> None:

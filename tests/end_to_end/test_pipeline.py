@@ -103,9 +103,10 @@ def test_map_is_a_cog_that_says_what_it_means(
     assert np.array_equal(np.isnan(values), hole)
     assert np.nanmean(values) == pytest.approx(1, abs=1e-4)
     assert "no probability of a deposit" in " ".join(tags["GEOCFM_MEANING"].split())
-    assert json.loads(tags["GEOCFM_JOB"])["checkpoint"] == str(trained.checkpoint)
+    provenance = json.loads(tags["GEOCFM_PROVENANCE"])
+    assert provenance["job"]["checkpoint"] == trained.checkpoint.as_posix()
     assert json.loads(tags["GEOCFM_MODEL"])["layers"] == ["ridge", "slope", "noise"]
-    assert "torch" in json.loads(tags["GEOCFM_VERSIONS"])
+    assert "torch" in provenance["versions"]
     # it learned something: the known points lie on better cells than others do
     col, row = np.floor(small_region.points).astype(int).T
     assert values[row, col].mean() > 1.5

@@ -65,11 +65,11 @@ def measure_memory(
         "statistics (check)": ["check", *given, *points],
         f"statistics and {iterations} training iterations (train)": [
             "train", *given, *points, "--preset", "quick", "--iterations", str(iterations),
-            "--out", model,
+            "--overwrite", "--out", model,
         ],
         f"map of about {windows} windows (map)": [
-            "map", "--checkpoint", model, *given, "--aoi", str(area), "--out",
-            str(folder / "map.tif"),
+            "map", "--checkpoint", model, *given, "--aoi", str(area), "--overwrite",
+            "--out", str(folder / "map.tif"),
         ],
     }  # fmt: skip
     steps = []
@@ -86,7 +86,10 @@ def measure_memory(
 def _measure(name: str, command: Sequence[str]) -> Step:
     start = time.monotonic()
     with subprocess.Popen(
-        [sys.executable, "-m", "geocfm.cli", *command, "--json"], stdout=subprocess.PIPE, text=True
+        [sys.executable, "-m", "geocfm.cli", *command, "--json"],
+        stdin=subprocess.DEVNULL,  # a pipe there would be watched, by two
+        stdout=subprocess.PIPE,
+        text=True,
     ) as child:
         assert child.stdout is not None
         lines = child.stdout.read().splitlines()

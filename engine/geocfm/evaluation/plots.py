@@ -27,12 +27,13 @@ WIDEST = 900  # pixels of a map picture; larger rasters are read coarser
 HELD_OUT, TRAINED = "#d1495b", "#30638e"
 
 
-def _save(figure: Figure, path: Path) -> None:
+def _save(figure: Figure, path: Path, provenance: str) -> None:
     with atomic_path(path) as temporary:
-        figure.savefig(temporary, dpi=DPI, bbox_inches="tight")
+        said = {"Description": provenance}
+        figure.savefig(temporary, dpi=DPI, bbox_inches="tight", metadata=said)
 
 
-def plot_capture(path: Path, test: CaptureCurve, train: CaptureCurve) -> None:
+def plot_capture(path: Path, test: CaptureCurve, train: CaptureCurve, provenance: str) -> None:
     """Prediction rate (held-out tiles) and success rate (training tiles) against chance."""
     figure = Figure(figsize=(5.6, 4.6))
     axes = figure.add_subplot()
@@ -61,7 +62,7 @@ def plot_capture(path: Path, test: CaptureCurve, train: CaptureCurve) -> None:
     )
     axes.legend(loc="lower right", frameon=False)
     axes.grid(alpha=0.2)
-    _save(figure, path)
+    _save(figure, path, provenance)
 
 
 def plot_map(
@@ -72,6 +73,7 @@ def plot_map(
     points: NDArray[np.float64],
     split: Split,
     title: str,
+    provenance: str,
 ) -> None:
     """The map (values times ``scale``) with its occurrences; held-out tiles are outlined."""
     roles = split.role_of_points(points)
@@ -128,7 +130,7 @@ def plot_map(
     axes.set(xlim=(0, grid.width), ylim=(grid.height, 0))
     axes.set_title(title, fontsize=10)
     axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.09), ncols=3, fontsize=8, frameon=False)
-    _save(figure, path)
+    _save(figure, path, provenance)
 
 
 def _world_ticks(axes: Axes, grid: Grid) -> None:
@@ -153,6 +155,7 @@ def plot_draws(
     background: NDArray[np.float32],
     truth: NDArray[np.float64],
     draws: list[NDArray[np.float64]],
+    provenance: str,
 ) -> None:
     """Occurrences of one window beside draws for it. Points in [0, 1]^2; background (P, P)."""
     figure = Figure(figsize=(2.4 * (1 + len(draws)), 2.6))
@@ -165,4 +168,4 @@ def plot_draws(
             points[:, 0] * size, points[:, 1] * size, s=5, c=TRAINED if number else HELD_OUT
         )
         axes.set(title=name, xticks=[], yticks=[], xlim=(0, size), ylim=(size, 0))
-    _save(figure, path)
+    _save(figure, path, provenance)

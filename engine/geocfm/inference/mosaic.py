@@ -48,6 +48,18 @@ class Mosaic:
             for col in self.col_starts
         ]
 
+    def strips(self) -> list[Window]:
+        """What is finished with each row of windows: the rows of the grid up to the next one's."""
+        ends = [*self.row_starts[1:], self.grid.height]
+        return [
+            Window(start, 0, end - start, self.grid.width)
+            for start, end in zip(self.row_starts, ends, strict=True)
+        ]
+
+    def first_row_into(self, strip: Window) -> int:
+        """The number of the first row of windows that reaches into a strip."""
+        return bisect_right(self.row_starts, strip.row - self.size)
+
     def windows_over(self, points: NDArray[np.float64]) -> dict[Window, NDArray[np.int64]]:
         """For every window over some of the points (N, 2): which ones."""
         found: dict[Window, list[int]] = {}
@@ -101,28 +113,29 @@ class MappedWindow:
 
 
 def blend(
-    mosaic: Mosaic, mapped: Iterator[MappedWindow]
+    mosaic: Mosaic, mapped: Iterator[MappedWindow], first: int = 0
 ) -> Iterator[tuple[Window, NDArray[np.float32]]]:
     """Finished strips (window, values) of the map from windows that come row by row.
 
-    Only one row of windows is held at a time. Cells without data in any window are NaN.
+    Only one row of windows is held at a time. Cells without data in any window are NaN. Windows
+    may begin with the ``first`` row of them; strips that earlier rows reach into are then wrong.
     """
     size, width = mosaic.size, mosaic.grid.width
     weight = np.outer(mosaic.taper, mosaic.taper)
     span = max(width, size)
     total, weights = np.zeros((size, span)), np.zeros((size, span))
     waiting = next(mapped, None)
-    for start, following in zip(mosaic.row_starts, [*mosaic.row_starts[1:], None], strict=True):
-        while waiting is not None and waiting.window.row == start:
+    for strip in mosaic.strips()[first:]:
+        while waiting is not None and waiting.window.row == strip.row:
             here = (slice(None), slice(waiting.window.col, waiting.window.col_stop))
             used = np.where(waiting.footprint, weight, 0.0)
             total[here] += used * waiting.density
             weights[here] += used
             waiting = next(mapped, None)
-        done = min(size if following is None else following - start, mosaic.grid.height - start)
+        done = strip.height
         with np.errstate(invalid="ignore"):
             values = (total[:done, :width] / weights[:done, :width]).astype(np.float32)
-        yield Window(start, 0, done, width), values
+        yield strip, values
         for rows in (total, weights):
             rows[:-done] = rows[done:].copy()
             rows[-done:] = 0

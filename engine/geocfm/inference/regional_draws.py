@@ -17,12 +17,14 @@ from geocfm.events import Reporter, Stage
 from geocfm.geo.area import Area
 from geocfm.geo.grid import Window
 from geocfm.inference.mosaic import LEVELS
+from geocfm.inference.parts import Arrays, Parts
 from geocfm.inference.predictor import Predictor
-from geocfm.inference.regional_map import BATCH, region_mosaic
+from geocfm.inference.regional_map import BATCH, batches_of, region_mosaic
 
 PROBES = 128  # draws per window that tell which share of its density lies on data
 SPARE = 2.0  # propose so much more than evenly spread occurrences would need
 PASSES = 10
+THINNING = 2**31  # keeps this chance apart from every window's noise
 
 
 @dataclass(frozen=True)
@@ -41,10 +43,14 @@ def draw_region(
     draws: int,
     combine: str,
     seed: int,
+    parts: Parts,
     reporter: Reporter,
 ) -> Draws:
-    """``draws`` independent sets of ``points`` occurrences over the predictor's grid."""
-    sampler = _RegionSampler(predictor, area, combine, seed)
+    """``draws`` independent sets of ``points`` occurrences over the predictor's grid.
+
+    What is finished is kept in ``parts``; what is there already is not redone.
+    """
+    sampler = _RegionSampler(predictor, area, combine, seed, parts)
     wanted = points * draws
     shown = predictor.layers.grid.window() if area is None else area.bounds
     kept_per_rate = float(shown.height * shown.width)  # as if all cells had data
@@ -64,7 +70,8 @@ def draw_region(
             f"Only {sampler.found} of {wanted} points fell into the area of interest.",
             "Ask for fewer points, or choose a larger area.",
         )
-    chosen = sampler.generator.permutation(np.concatenate(sampler.kept))[:wanted]
+    shuffle = np.random.default_rng([seed, THINNING])
+    chosen = shuffle.permutation(np.concatenate(sampler.kept))[:wanted]
     logs = sampler.log_relative_density(chosen, reporter.stage("Densities of the points"))
     return Draws(chosen, np.repeat(np.arange(1, draws + 1), points), logs)
 
@@ -72,11 +79,12 @@ def draw_region(
 class _RegionSampler:
     """Gathers points in passes over the windows, and what their density needs."""
 
-    def __init__(self, predictor: Predictor, area: Area | None, combine: str, seed: int) -> None:
-        self._predictor, self._area, self._seed = predictor, area, seed
+    def __init__(
+        self, predictor: Predictor, area: Area | None, combine: str, seed: int, parts: Parts
+    ) -> None:
+        self._predictor, self._area, self._seed, self._parts = predictor, area, seed, parts
         self._mosaic, self._windows = region_mosaic(predictor, area)
-        self._levels = LEVELS[combine](self._windows)
-        self.generator = np.random.default_rng([seed, 0])
+        self._levels = dict(zip(self._windows, LEVELS[combine](self._windows), strict=True))
         self.kept: list[NDArray[np.float64]] = []
         self.found = 0
         self.rate = 0.0  # proposals asked for per cell of data, all passes together
@@ -87,35 +95,51 @@ class _RegionSampler:
 
     def propose(self, rate: float, stage: Stage) -> None:
         """One pass: every window proposes a Poisson number of points, thinned by the blend."""
-        for first in range(0, len(self._windows), BATCH):
-            stage(first, len(self._windows))
-            encoded = self._predictor.encode(self._windows[first : first + BATCH])
-            cells = encoded.footprints.sum(axis=(1, 2))
-            weights = cells * self._levels[first : first + BATCH]
-            asked = self.generator.poisson(rate * weights)
-            counts = np.where(weights > 0, np.maximum(asked, PROBES), 0)
-            drawn = self._predictor.draw(encoded, counts.tolist(), self._seed, self._passes)
-            for number in np.nonzero(weights)[0]:
-                window = encoded.windows[number]
-                mapped = self._mapped_cells(window, encoded.footprints[number])
-                if not self._passes:
-                    self.weights[window] = float(weights[number])
-                    self._on_data[window] = max(drawn[number].share_on_data, 1 / PROBES)
-                    self._mapped_km2 += self._mapped_part_km2(window, mapped)
-                self._keep(window, mapped, drawn[number].points[: asked[number]])
+        done = 0
+        for batch in batches_of(self._windows):
+            stage(done, len(self._windows))
+            name = f"pass-{self._passes}-{batch[0].row}-{batch[0].col}"
+            part = self._parts.load(name)
+            if part is None:
+                part = self._propose_batch(batch, rate)
+                self._parts.save(name, **part)
+            self.kept.append(part["points"])
+            self.found += len(part["points"])
+            if not self._passes:
+                self._mapped_km2 += float(part["mapped_km2"].sum())
+                for number in np.nonzero(part["weights"])[0]:
+                    self.weights[batch[number]] = float(part["weights"][number])
+                    self._on_data[batch[number]] = float(part["on_data"][number])
+            done += len(batch)
         self.rate += rate
         self._passes += 1
         stage(len(self._windows), len(self._windows))
 
-    def _keep(
-        self, window: Window, mapped: NDArray[np.bool_], proposals: NDArray[np.float64]
-    ) -> None:
-        local = proposals * window.width
-        col, row = np.floor(local).astype(np.int64).T
-        points = local[mapped[row, col]] + (window.col, window.row)
-        lucky = self.generator.random(len(points)) < self._mosaic.share(window, points)
-        self.kept.append(points[lucky])
-        self.found += int(lucky.sum())
+    def _propose_batch(self, batch: list[Window], rate: float) -> Arrays:
+        """What windows propose; chance comes from (seed, pass, place), not from other batches."""
+        seeds = [self._seed, THINNING, self._passes, batch[0].row, batch[0].col]
+        generator = np.random.default_rng(seeds)
+        encoded = self._predictor.encode(batch)
+        cells = encoded.footprints.sum(axis=(1, 2))
+        weights = cells * np.array([self._levels[window] for window in batch])
+        asked = generator.poisson(rate * weights)
+        counts = np.where(weights > 0, np.maximum(asked, PROBES), 0)
+        drawn = self._predictor.draw(encoded, counts.tolist(), self._seed, self._passes)
+        kept = [np.empty((0, 2))]
+        mapped_km2 = np.zeros(len(batch))
+        for number in np.nonzero(weights)[0]:
+            window = batch[number]
+            mapped = self._mapped_cells(window, encoded.footprints[number])
+            mapped_km2[number] = self._mapped_part_km2(window, mapped)
+            points = _inside(window, mapped, drawn[number].points[: asked[number]])
+            kept.append(points[generator.random(len(points)) < self._mosaic.share(window, points)])
+        on_data = [max(draws.share_on_data, 1 / PROBES) for draws in drawn]
+        return {
+            "points": np.concatenate(kept),
+            "weights": weights,
+            "on_data": np.array(on_data),
+            "mapped_km2": mapped_km2,
+        }
 
     def _mapped_cells(self, window: Window, footprint: NDArray[np.bool_]) -> NDArray[np.bool_]:
         """Cells of the window that the map shows: on the grid, on data, in the area."""
@@ -144,15 +168,12 @@ class _RegionSampler:
         windows = list(over)
         for first in range(0, len(windows), BATCH):
             stage(first, len(windows))
-            group = windows[first : first + BATCH]
-            encoded = self._predictor.encode(group)
-            which = np.concatenate([over[window] for window in group])
-            image = np.repeat(np.arange(len(group)), [len(over[window]) for window in group])
-            corners = np.array([(window.col, window.row) for window in group])[image]
-            local = (points[which] - corners) / self._predictor.window_size
-            exact = np.exp(self._predictor.log_density(encoded, local, image))
-            weight = np.concatenate([self._weight(w, points[over[w]]) for w in group])
-            np.add.at(density, which, weight * exact)
+            group = {window: over[window] for window in windows[first : first + BATCH]}
+            part = self._parts.load(f"density-{first}")
+            if part is None:
+                part = {"density": self._density(points, group)}
+                self._parts.save(f"density-{first}", **part)
+            np.add.at(density, np.concatenate(list(group.values())), part["density"])
         stage(len(windows), len(windows))
         grid = self._predictor.layers.grid
         cells = [Window(int(row), int(col), 1, 1) for col, row in points]
@@ -160,7 +181,31 @@ class _RegionSampler:
         mean_per_km2 = self.found / self.rate / self._mapped_km2
         return np.log(np.maximum(density, 1e-300) / km2 / mean_per_km2)
 
+    def _density(
+        self, points: NDArray[np.float64], group: dict[Window, NDArray[np.int64]]
+    ) -> NDArray[np.float64]:
+        """What each window of the group adds to the density at its points, one after another."""
+        encoded = self._predictor.encode(list(group))
+        which = np.concatenate(list(group.values()))
+        image = np.repeat(np.arange(len(group)), [len(numbers) for numbers in group.values()])
+        corners = np.array([(window.col, window.row) for window in group])[image]
+        local = (points[which] - corners) / self._predictor.window_size
+        exact = np.exp(self._predictor.log_density(encoded, local, image))
+        weight = [self._weight(window, points[numbers]) for window, numbers in group.items()]
+        added: NDArray[np.float64] = np.concatenate(weight) * exact
+        return added
+
     def _weight(self, window: Window, points: NDArray[np.float64]) -> NDArray[np.float64]:
         """How much the window's exact density counts at points in it."""
         share = self._mosaic.share(window, points)
         return share * self.weights[window] / self._on_data[window]
+
+
+def _inside(
+    window: Window, mapped: NDArray[np.bool_], proposals: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """Proposals (N, 2) in [0, 1]^2 of a window that lie on its mapped cells, on the grid."""
+    local = proposals * window.width
+    col, row = np.floor(local).astype(np.int64).T
+    points: NDArray[np.float64] = local[mapped[row, col]] + (window.col, window.row)
+    return points

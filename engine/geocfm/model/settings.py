@@ -77,6 +77,9 @@ class TrainingSettings(_Settings):
     augment: bool = Field(True, description="turn and mirror the windows")
     validate_every: int | None = Field(None, ge=1, description="iterations; none: 40 times a run")
     patience: int = Field(0, ge=0, description="stop after so many validations without gain; 0: no")
+    save_every: float = Field(
+        10.0, ge=0, description="seconds between savings of the state to go on from"
+    )
     preview_every: int = Field(0, ge=0, description="iterations between pictures of draws; 0: none")
 
 

@@ -9,7 +9,6 @@ from typing import Any
 
 from geocfm.evaluation.memory import measure_memory
 from geocfm.events import Reporter
-from geocfm.geo.writing import atomic_path
 from geocfm.job import (
     CheckJob,
     EvaluateJob,
@@ -19,10 +18,13 @@ from geocfm.job import (
     MemoryJob,
     SampleJob,
     TrainJob,
+    WritingJob,
 )
 from geocfm.model.checkpoint import load_card
 from geocfm.run.apply import run_evaluate, run_map, run_sample
 from geocfm.run.learn import run_check, run_train
+from geocfm.run.provenance import trace
+from geocfm.run.workplace import Workplace, made_before, results_of, workplace
 
 
 def run_info(job: InfoJob, reporter: Reporter) -> None:
@@ -33,26 +35,43 @@ def run_info(job: InfoJob, reporter: Reporter) -> None:
     reporter.report("model", card.model_dump(mode="json"))
 
 
-def run_memory(job: MemoryJob, reporter: Reporter) -> None:
+def run_memory(job: MemoryJob, place: Workplace, reporter: Reporter) -> None:
     """Measure peak memory and write the figures as JSON."""
     steps = measure_memory(job.out, job.size, job.layers, job.iterations, job.windows, reporter)
-    content = {"job": job.model_dump(mode="json"), "steps": [asdict(step) for step in steps]}
-    with atomic_path(job.out / "memory.json") as temporary:
-        temporary.write_text(json.dumps(content, indent=1), encoding="utf-8")
-    reporter.wrote("benchmark", job.out / "memory.json", "peak memory of each step")
+    (result,) = results_of(job)
+    content = {
+        "steps": [asdict(step) for step in steps],
+        "provenance": place.provenance.model_dump(mode="json"),
+    }
+    (place.folder / result.name).write_text(json.dumps(content, indent=1), encoding="utf-8")
+    place.deliver(result.name, result)
+    reporter.wrote("benchmark", result, "peak memory of each step")
 
 
-_RUNNERS: dict[type[Job], Callable[[Any, Reporter], None]] = {
+_READING: dict[type[Job], Callable[[Any, Reporter], None]] = {
     CheckJob: run_check,
+    InfoJob: run_info,
+}
+_WRITING: dict[type[WritingJob], Callable[[Any, Workplace, Reporter], None]] = {
     TrainJob: run_train,
     MapJob: run_map,
     SampleJob: run_sample,
     EvaluateJob: run_evaluate,
-    InfoJob: run_info,
     MemoryJob: run_memory,
 }
 
 
 def run_job(job: Job, reporter: Reporter) -> None:
     """Do what the job says; progress, results and files are told to the reporter."""
-    _RUNNERS[type(job)](job, reporter)
+    if not isinstance(job, WritingJob):
+        _READING[type(job)](job, reporter)
+        return
+    provenance = trace(job)
+    if not job.overwrite and made_before(job, provenance):
+        reporter.note("This very job has been done before; --overwrite does it again.")
+        reporter.wrote("earlier", results_of(job)[0], "made earlier from the same inputs")
+        return
+    with workplace(job, provenance) as place:
+        if place.continued:
+            reporter.note("Going on from what an interrupted run left.")
+        _WRITING[type(job)](job, place, reporter)

@@ -3,35 +3,38 @@
 from __future__ import annotations
 
 import json
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+import torch
+
 from geocfm.data.split import Split
 from geocfm.errors import UserError
 from geocfm.evaluation.evaluate import Evaluation, evaluate_map
-from geocfm.evaluation.plots import plot_capture, plot_map
 from geocfm.events import Reporter
 from geocfm.geo.area import Area, read_area
 from geocfm.geo.grid import Grid
 from geocfm.geo.rasters import Layer, Stack, find_layers, raster_grid
-from geocfm.geo.writing import (
-    atomic_path,
-    ensure_points_writable,
-    ensure_writable,
-    write_cog,
-    write_points,
-)
+from geocfm.geo.writing import ensure_points_writable, write_cog, write_points
+from geocfm.inference.parts import Parts
 from geocfm.inference.predictor import Predictor
 from geocfm.inference.regional_draws import draw_region
-from geocfm.inference.regional_map import MEANING, UNIT, write_raw_map
+from geocfm.inference.regional_map import MEANING, UNIT, RawMap, write_raw_map
 from geocfm.job import ApplyingJob, EvaluateJob, MapJob, RegionJob, SampleJob
 from geocfm.model.checkpoint import ModelCard, load_checkpoint
 from geocfm.model.device import choose_device
 from geocfm.run.inputs import open_occurrences
-from geocfm.versions import software_versions
+from geocfm.run.needs import (
+    draws_disk_bytes,
+    ensure_drawing_fits,
+    ensure_mapping_fits,
+    map_disk_bytes,
+)
+from geocfm.run.provenance import TAG, Provenance, sidecar
+from geocfm.run.room import ensure_room
+from geocfm.run.workplace import Workplace, results_of
 
 REPORTED_SHARE = 0.1
 
@@ -44,11 +47,23 @@ class _Application:
     training_grid: Grid
     predictor: Predictor
     area: Area | None
+    device: torch.device
 
     @property
     def grid(self) -> Grid:
         """The region's grid."""
         return self.predictor.layers.grid
+
+
+def find_region(job: ApplyingJob, card: ModelCard) -> tuple[list[Layer], Grid, Grid, Area | None]:
+    """The model's layers, its own grid, the grid they will be aligned on, and the area on it."""
+    layers = match_layers(card, job.raster)
+    training_grid = Grid.from_dict(card.grid.model_dump())
+    if not isinstance(job, RegionJob):  # an evaluation is about the model's own tiles
+        return layers, training_grid, training_grid, None
+    grid = _region_grid(training_grid, layers[0], job.like)
+    area = read_area(job.aoi, grid, job.aoi_layer) if job.aoi else None
+    return layers, training_grid, grid, area
 
 
 @contextmanager
@@ -57,11 +72,11 @@ def _apply(job: ApplyingJob, reporter: Reporter) -> Iterator[_Application]:
     device = choose_device(job.device)
     checkpoint = load_checkpoint(job.checkpoint, device)
     card = checkpoint.card
-    layers = match_layers(card, job.raster)
-    training_grid = Grid.from_dict(card.grid.model_dump())
-    placed = job if isinstance(job, RegionJob) else None
-    grid = _region_grid(training_grid, layers[0], placed.like if placed else None)
-    area = read_area(placed.aoi, grid, placed.aoi_layer) if placed and placed.aoi else None
+    layers, training_grid, grid, area = find_region(job, card)
+    known = {layer.name for layer in layers}
+    unused = [layer.name for layer in find_layers(job.raster) if layer.name not in known]
+    if unused:
+        reporter.warn(f"Layers that the model does not know are not used: {', '.join(unused)}.")
     changes = {"solver": job.solver, "steps": job.steps}
     sampling = card.settings.sampling.model_copy(
         update={key: value for key, value in changes.items() if value is not None}
@@ -70,7 +85,7 @@ def _apply(job: ApplyingJob, reporter: Reporter) -> Iterator[_Application]:
         shown = grid if area is None else grid.subgrid(area.bounds)
         reporter.note(f"The region has {shown.describe()}.")
         predictor = Predictor(checkpoint, stack, sampling, device)
-        yield _Application(card, training_grid, predictor, area)
+        yield _Application(card, training_grid, predictor, area, device)
         for sentence in predictor.warnings():
             reporter.warn(sentence)
 
@@ -102,11 +117,10 @@ def _region_grid(training_grid: Grid, first: Layer, like: Path | None) -> Grid:
     return training_grid.covering(source.outline(), source.crs)
 
 
-def _tags(job: ApplyingJob, card: ModelCard) -> dict[str, str]:
+def _tags(card: ModelCard, provenance: Provenance) -> dict[str, str]:
     """Where a product comes from, in its own metadata."""
     return {
         "GEOCFM_MEANING": MEANING,
-        "GEOCFM_JOB": job.model_dump_json(),
         "GEOCFM_MODEL": json.dumps(
             {
                 "layers": [layer.name for layer in card.layers],
@@ -115,95 +129,128 @@ def _tags(job: ApplyingJob, card: ModelCard) -> dict[str, str]:
                 "seed": card.seed,
             }
         ),
-        "GEOCFM_VERSIONS": json.dumps(software_versions()),
+        TAG: provenance.model_dump_json(),
     }
 
 
-def run_map(job: MapJob, reporter: Reporter) -> None:
+def run_map(job: MapJob, place: Workplace, reporter: Reporter) -> None:
     """Relative density over the region, as a Cloud Optimized GeoTIFF."""
-    ensure_writable(job.out)
-    with _apply(job, reporter) as work, _scratch_folder(job.out.parent) as scratch:
-        raw = write_raw_map(
-            scratch / "raw.tif",
-            work.predictor,
-            work.area,
-            job.combine,
-            job.seed,
-            reporter,
-        )
+    with _apply(job, reporter) as work:
+        raw = _raw_map(work, work.area, job, place, reporter)
         write_cog(
             raw.path,
-            job.out,
+            place.folder / "map.tif",
             band_name="relative density",
             unit=UNIT,
-            tags=_tags(job, work.card),
+            tags=_tags(work.card, place.provenance),
             scale=1 / raw.mean,
         )
+        place.deliver("map.tif", job.out)
     reporter.note(f"{raw.area_km2:,.0f} km2 mapped from {raw.windows} windows.")
     reporter.report("map", {"area_km2": raw.area_km2, "windows": raw.windows})
     reporter.wrote("prospectivity", job.out, f"prospectivity map ({UNIT})")
 
 
-def run_sample(job: SampleJob, reporter: Reporter) -> None:
+def _raw_map(
+    work: _Application,
+    area: Area | None,
+    job: ApplyingJob,
+    place: Workplace,
+    reporter: Reporter,
+) -> RawMap:
+    ensure_mapping_fits(work.card, work.grid, work.device)
+    shown = work.grid.window() if area is None else area.bounds
+    if not place.continued:  # else a part of it is there already
+        ensure_room(place.folder, map_disk_bytes(shown.height * shown.width), "The map")
+    parts = Parts(place.folder / "strips")
+    path = place.folder / "raw.tif"
+    return write_raw_map(path, work.predictor, area, job.combine, job.seed, parts, reporter)
+
+
+def run_sample(job: SampleJob, place: Workplace, reporter: Reporter) -> None:
     """Draws of plausible occurrences, as points."""
     ensure_points_writable(job.out)
     with _apply(job, reporter) as work:
         points = job.points or work.card.settings.sampling.points
+        shown = work.grid.window() if work.area is None else work.area.bounds
+        ensure_drawing_fits(work.card, work.grid, shown, points, job.draws, work.device)
+        if not place.continued:
+            ensure_room(place.folder, draws_disk_bytes(points * job.draws), "The points")
         drawn = draw_region(
-            work.predictor, work.area, points, job.draws, job.combine, job.seed, reporter
+            work.predictor,
+            work.area,
+            points,
+            job.draws,
+            job.combine,
+            job.seed,
+            Parts(place.folder / "draws"),
+            reporter,
         )
         description = (
             "Plausible occurrences drawn from the learned density. draw: number of the independent "
             "draw; log_relative_density: natural logarithm of the relative density at the point "
             "(0 = regional mean; the map shows the same density, smoothed)."
         )
+        name = f"points{job.out.suffix}"
         write_points(
-            job.out,
+            place.folder / name,
             work.grid,
             drawn.points,
             {"draw": drawn.draw, "log_relative_density": drawn.log_relative_density},
             layer="samples",
             description=description,
-            metadata=_tags(job, work.card),
+            metadata=_tags(work.card, place.provenance),
         )
+    described = sidecar(job.out)
+    if described is not None:
+        content = place.provenance.model_dump_json(indent=1)
+        (place.folder / "provenance.json").write_text(content, encoding="utf-8")
+        place.deliver("provenance.json", described)
+    place.deliver(name, job.out)
     reporter.wrote("samples", job.out, f"{job.draws} draws of {points} points")
 
 
-def run_evaluate(job: EvaluateJob, reporter: Reporter) -> None:
+def run_evaluate(job: EvaluateJob, place: Workplace, reporter: Reporter) -> None:
     """Capture curves on held-out and training tiles, as JSON and pictures."""
-    with _apply(job, reporter) as work, _scratch_folder(job.out) as scratch:
+    from geocfm.evaluation.plots import plot_capture, plot_map  # matplotlib takes half a second
+
+    figures, capture, picture = results_of(job)
+    provenance = place.provenance.model_dump_json()
+    with _apply(job, reporter) as work:
         grid = work.grid
         where = job.where or list(work.card.occurrences.where)
         if where and not job.where:
             reporter.note(f"Occurrences are filtered as in training: {' and '.join(where)}.")
         occurrences = open_occurrences(job, grid, where)
+        for sentence in occurrences.warnings:
+            reporter.warn(sentence)
         split = Split.from_card(work.card.split)
-        raw = write_raw_map(
-            scratch / "raw.tif", work.predictor, None, job.combine, job.seed, reporter
-        )
+        raw = _raw_map(work, None, job, place, reporter)
         evaluation = evaluate_map(raw, grid, occurrences.points, split, work.training_grid)
         content = {
             **evaluation.to_dict(),
-            "job": job.model_dump(mode="json"),
-            "versions": software_versions(),
+            "provenance": place.provenance.model_dump(mode="json"),
         }
-        with atomic_path(job.out / "evaluation.json") as temporary:
-            temporary.write_text(json.dumps(content, indent=1), encoding="utf-8")
-        plot_capture(job.out / "capture.png", evaluation.test, evaluation.train)
+        text = json.dumps(content, indent=1)
+        (place.folder / figures.name).write_text(text, encoding="utf-8")
+        plot_capture(place.folder / capture.name, evaluation.test, evaluation.train, provenance)
         plot_map(
-            job.out / "map.png",
+            place.folder / picture.name,
             raw.path,
             1 / raw.mean,
             grid,
             occurrences.points,
             split.on_grid(grid, work.training_grid),
             "Prospectivity and known occurrences",
+            provenance,
         )
+    for path in (capture, picture, figures):
+        place.deliver(path.name, path)
     _tell(evaluation, reporter)
     reporter.report("evaluation", evaluation.to_dict())
-    reporter.wrote("evaluation", job.out / "evaluation.json", "all figures")
-    reporter.wrote("picture", job.out / "capture.png", "capture curve, held-out and training tiles")
-    reporter.wrote("picture", job.out / "map.png", "the map with the known occurrences")
+    reporter.wrote("evaluation", figures, "all figures")
+    reporter.wrote("picture", capture, "capture curve, held-out and training tiles")
+    reporter.wrote("picture", picture, "the map with the known occurrences")
 
 
 def _tell(evaluation: Evaluation, reporter: Reporter) -> None:
@@ -222,17 +269,3 @@ def _tell(evaluation: Evaluation, reporter: Reporter) -> None:
             f"Training tiles, for comparison: {100 * train.captured(REPORTED_SHARE):.0f} % of "
             f"{train.count} occurrences, area {train.under_curve():.2f}."
         )
-
-
-@contextmanager
-def _scratch_folder(beside: Path) -> Iterator[Path]:
-    """A temporary folder on the disk the result goes to, removed at the end."""
-    try:
-        beside.mkdir(parents=True, exist_ok=True)
-        folder = tempfile.TemporaryDirectory(prefix=".geocfm-", dir=beside)
-    except OSError as error:
-        raise UserError(
-            f"Nothing can be written to {beside} ({error.strerror}).", "Choose another folder."
-        ) from None
-    with folder as path:
-        yield Path(path)

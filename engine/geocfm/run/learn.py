@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import datetime, timezone
 from pathlib import Path
+from typing import TextIO
 
 import numpy as np
 import torch
 
 from geocfm.data.preflight import Preflight, inspect_region
 from geocfm.data.region import Region, prepare_region
-from geocfm.errors import Cancelled, UserError
-from geocfm.evaluation.plots import plot_draws
+from geocfm.errors import UserError
 from geocfm.events import Reporter
-from geocfm.geo.rasters import Stack, find_layers, reference_grid
-from geocfm.geo.writing import atomic_path, ensure_writable
+from geocfm.geo.grid import Grid
+from geocfm.geo.occurrences import Occurrences
+from geocfm.geo.rasters import Layer, Stack, find_layers, reference_grid
 from geocfm.inference.predictor import Predictor
 from geocfm.job import CheckJob, LearningJob, TrainJob
 from geocfm.model.checkpoint import (
@@ -30,8 +32,11 @@ from geocfm.model.device import choose_device, describe_device
 from geocfm.model.network import VelocityNetwork
 from geocfm.model.settings import Settings, change_settings, choose_preset
 from geocfm.run.inputs import open_occurrences
-from geocfm.training.loop import Snapshot, new_network, train
-from geocfm.versions import software_versions
+from geocfm.run.needs import ensure_learning_fits
+from geocfm.run.provenance import Provenance
+from geocfm.run.workplace import Workplace, beside, results_of
+from geocfm.training.loop import new_network, train
+from geocfm.training.resume import Snapshot, load_state, save_state
 
 PREVIEW_DRAWS = 4
 
@@ -58,13 +63,24 @@ def choose_settings(job: LearningJob, *, accelerated: bool) -> Settings:
     return settings
 
 
-@contextmanager
-def open_region(job: LearningJob, settings: Settings, reporter: Reporter) -> Iterator[Region]:
-    """Find the layers, align them, read the occurrences, look at every cell once."""
+def find_data(job: LearningJob) -> tuple[list[Layer], Grid, Occurrences]:
+    """The layers, the grid they will be aligned on, and the occurrences there."""
     layers = find_layers(job.raster, job.classes)
     like = str(job.like) if job.like else None
     grid = reference_grid(layers, like, job.crs, job.resolution, job.extent)
-    occurrences = open_occurrences(job, grid, job.where)
+    return layers, grid, open_occurrences(job, grid, job.where)
+
+
+@contextmanager
+def open_region(
+    job: LearningJob, settings: Settings, device: torch.device | None, reporter: Reporter
+) -> Iterator[Region]:
+    """Find the layers, align them, read the occurrences, look at every cell once.
+
+    With a device to train on, what cannot fit into its memory is refused first.
+    """
+    layers, grid, occurrences = find_data(job)
+    ensure_learning_fits(grid, len(layers), occurrences.points, settings, device)
     with Stack(layers, grid) as stack:
         stage = reporter.stage("Reading layers")
         yield prepare_region(stack, occurrences, settings.windows, stage)
@@ -72,7 +88,7 @@ def open_region(job: LearningJob, settings: Settings, reporter: Reporter) -> Ite
 
 def run_check(job: CheckJob, reporter: Reporter) -> None:
     """Say what there is and what will be done; what makes training impossible fails the job."""
-    with open_region(job, choose_settings(job, accelerated=False), reporter) as region:
+    with open_region(job, choose_settings(job, accelerated=False), None, reporter) as region:
         found = inspect_region(region)
     _tell(found, reporter)
     reporter.report("check", found.to_dict())
@@ -92,50 +108,55 @@ def _refuse(found: Preflight) -> None:
         raise UserError("Training is not possible with these inputs.", " ".join(found.problems))
 
 
-def run_train(job: TrainJob, reporter: Reporter) -> None:
+def run_train(job: TrainJob, place: Workplace, reporter: Reporter) -> None:
     """Prepare the region, train, and keep the best and the last model."""
-    ensure_writable(job.out)
     device = choose_device(job.device)
     settings = choose_settings(job, accelerated=device.type == "cuda")
-    with open_region(job, settings, reporter) as region:
+    unfinished = beside(job.out, f"unfinished{job.out.suffix}")
+    _, last, log_path, preview_path = results_of(job)
+    with open_region(job, settings, device, reporter) as region:
         found = inspect_region(region)
         _tell(found, reporter)
         _refuse(found)
-        last = job.out.with_name(f"{job.out.stem}.last{job.out.suffix}")
-        log_path = job.out.with_name(f"{job.out.stem}.log.jsonl")
 
         def card(snapshot: Snapshot) -> ModelCard:
-            return make_card(region, settings, job, found, snapshot)
+            return make_card(region, settings, job, found, snapshot, place.provenance)
 
-        kept: list[Snapshot] = []
+        def write_model(path: Path, snapshot: Snapshot) -> None:
+            content = checkpoint_bytes(snapshot.weights, card(snapshot))
+            (place.folder / "model.safetensors").write_bytes(content)
+            place.deliver("model.safetensors", path)
 
-        def keep_best(snapshot: Snapshot) -> None:
-            _save(job.out, snapshot, card(snapshot))
-            kept[:] = [snapshot]
+        def keep(best: Snapshot) -> None:
+            write_model(unfinished, best)
+            reporter.wrote("checkpoint", unfinished, "the best model so far")
 
         def preview(network: VelocityNetwork) -> None:
             example = Checkpoint(network, card(Snapshot({}, 0, {})))
-            _preview(
-                job.out.with_name(f"{job.out.stem}.preview.png"), region, example, device, job.seed
-            )
+            _preview(place.folder / "preview.png", region, example, device, job.seed)
+            place.deliver("preview.png", preview_path)
 
-        start = card(Snapshot({}, 0, {}))
-        network = new_network(start.channels, settings, job.seed)
+        network = new_network(card(Snapshot({}, 0, {})).channels, settings, job.seed)
         weights = sum(parameter.numel() for parameter in network.parameters())
         reporter.note(
             f"Training preset '{settings.preset}' ({weights / 1e6:.2f} million weights) on "
             f"{describe_device(device)}, {_budget(settings)}."
         )
-        try:
-            with log_path.open("w", encoding="utf-8") as log:
-                result = train(
-                    region, network, settings, job.seed, device, reporter, log, keep_best, preview
-                )
-        except Cancelled:
-            if kept:
-                reporter.wrote("checkpoint", job.out, "the best model so far")
-            raise
-        _save(last, result.last, card(result.last))
+        earlier = load_state(place.folder) if place.continued else None
+        if earlier is not None:
+            reporter.note(f"Going on from iteration {earlier.position.iteration}.")
+        with _open_log(place.folder / "log.jsonl", afresh=earlier is None) as log:
+            result = train(
+                *(region, network, settings, job.seed, device, reporter, log),
+                save=lambda state: save_state(place.folder, state),
+                keep=keep,
+                preview=preview,
+                earlier=earlier,
+            )
+        place.deliver("log.jsonl", log_path)
+        write_model(last, result.last)
+        write_model(job.out, result.best)
+    unfinished.unlink(missing_ok=True)
     if result.stopped_early:
         reporter.note("Stopped early: validation no longer improved.")
     best = result.best
@@ -149,8 +170,19 @@ def run_train(job: TrainJob, reporter: Reporter) -> None:
     reporter.wrote("log", log_path, "every training value, one JSON object per line")
 
 
+def _open_log(path: Path, *, afresh: bool) -> TextIO:
+    if afresh or not path.exists():
+        path.write_bytes(b"")
+    return path.open("r+", encoding="utf-8", newline="\n")
+
+
 def make_card(
-    region: Region, settings: Settings, job: TrainJob, found: Preflight, snapshot: Snapshot
+    region: Region,
+    settings: Settings,
+    job: TrainJob,
+    found: Preflight,
+    snapshot: Snapshot,
+    provenance: Provenance,
 ) -> ModelCard:
     """All that applying the model will need."""
     return ModelCard(
@@ -166,13 +198,9 @@ def make_card(
         iterations=snapshot.iteration,
         metrics=snapshot.metrics,
         created=datetime.now(timezone.utc).isoformat(timespec="seconds"),
-        versions=software_versions(),
+        versions=provenance.versions,
+        provenance=provenance.model_dump(mode="json"),
     )
-
-
-def _save(path: Path, snapshot: Snapshot, card: ModelCard) -> None:
-    with atomic_path(path) as temporary:
-        temporary.write_bytes(checkpoint_bytes(snapshot.weights, card))
 
 
 def _budget(settings: Settings) -> str:
@@ -194,6 +222,8 @@ def _preview(
     path: Path, region: Region, example: Checkpoint, device: torch.device, seed: int
 ) -> None:
     """A picture of draws in the validation window with the most occurrences."""
+    from geocfm.evaluation.plots import plot_draws  # matplotlib takes half a second
+
     starts = (
         region.starts["validation"] if len(region.starts["validation"]) else region.starts["train"]
     )
@@ -206,4 +236,5 @@ def _preview(
         for number in range(PREVIEW_DRAWS)
     ]
     background = np.nan_to_num(region.read(window)[0])
-    plot_draws(path, background, region.points_in(window), draws)
+    provenance = json.dumps(example.card.provenance)
+    plot_draws(path, background, region.points_in(window), draws, provenance)

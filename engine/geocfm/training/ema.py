@@ -15,13 +15,13 @@ class AveragedNetwork:
     def __init__(self, network: VelocityNetwork, decay: float) -> None:
         self.network = copy.deepcopy(network).eval().requires_grad_(False)
         self._decay = decay
-        self._updates = 0
+        self.updates = 0
 
     @torch.no_grad()
     def update(self, network: VelocityNetwork) -> None:
         """Move towards the network's weights; with decay 0, become them."""
-        decay = min(self._decay, (1 + self._updates) / (10 + self._updates))
-        self._updates += 1
+        decay = min(self._decay, (1 + self.updates) / (10 + self.updates))
+        self.updates += 1
         torch._foreach_lerp_(
             list(self.network.parameters()), list(network.parameters()), 1.0 - decay
         )

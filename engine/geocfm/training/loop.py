@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -23,21 +24,15 @@ from geocfm.model.flow import flow_matching_loss
 from geocfm.model.network import VelocityNetwork
 from geocfm.model.settings import Settings
 from geocfm.training.ema import AveragedNetwork
+from geocfm.training.resume import Position, RunState, Snapshot
 from geocfm.training.schedule import Budget, learning_rate
 
 VALIDATIONS = 40  # in a run, unless the settings say otherwise
 VALIDATION_WINDOWS = 48  # at most, spread evenly over those there are
 VALIDATION_POINTS = 8192  # noised points of all validation windows together
+MOMENTS = ("exp_avg", "exp_avg_sq")  # as torch's Adam calls them
+SAVING_SHARE = 20  # times as long as saving takes is the least time between two savings
 VALIDATION_STREAM = 2**31  # keeps the validation noise apart from every training step's
-
-
-@dataclass(frozen=True)
-class Snapshot:
-    """Weights at a moment of the run, and how good they were."""
-
-    weights: dict[str, Tensor]
-    iteration: int
-    metrics: dict[str, float]
 
 
 @dataclass(frozen=True)
@@ -48,9 +43,6 @@ class TrainingResult:
     last: Snapshot
     seconds: float
     stopped_early: bool
-
-
-Keep = Callable[[Snapshot], None]
 
 
 def new_network(channels: int, settings: Settings, seed: int) -> VelocityNetwork:
@@ -78,63 +70,80 @@ def train(
     device: torch.device,
     reporter: Reporter,
     log: TextIO,
-    keep_best: Keep,
+    save: Callable[[RunState], None],
+    keep: Callable[[Snapshot], None],
     preview: Callable[[VelocityNetwork], None],
+    earlier: RunState | None = None,
 ) -> TrainingResult:
-    """Train until the budget is spent; ``keep_best`` is called whenever validation improves.
+    """Train until the budget is spent, going on from ``earlier`` if there is such a state.
 
-    On cancellation the best so far is kept and Cancelled raised.
+    ``save`` is given the state now and then, and once more when the run is cancelled. When it is
+    cancelled or breaks down, ``keep`` is given the best so far.
     """
+    training = settings.training
     run = _Run(region, network.to(device), settings, seed, device, log)
     budget = Budget(
-        settings.training.iterations,
-        None if settings.training.minutes is None else settings.training.minutes * 60,
+        training.iterations, None if training.minutes is None else training.minutes * 60
     )
+    if earlier is not None:
+        run.restore(earlier)
     stage = reporter.stage("Training")
-    best: Snapshot | None = None
-    without_gain, next_validation, stopped_early = 0, 0.0, False
-    start = time.monotonic()
+    start = time.monotonic() - run.seconds
+    saving = _Saving(training.save_every)
+    stopped_early = 0 < training.patience <= run.without_gain
     try:
-        for iteration, batch in enumerate(run.batches(), start=1):
-            elapsed = time.monotonic() - start
-            loss = run.step(
-                batch, learning_rate(budget.spent(iteration - 1, elapsed), settings.training)
-            )
-            elapsed = time.monotonic() - start
-            spent = budget.spent(iteration, elapsed)
-            run.write_log(iteration, elapsed, loss)
-            if not math.isfinite(loss):
-                raise _broken(iteration, loss, best)
-            every = settings.training.validate_every
-            due = iteration % every == 0 if every else spent >= next_validation
-            if due or spent >= 1:
-                next_validation = spent + 1 / VALIDATIONS
-                now = run.snapshot(iteration)
-                if "validation_loss" in now.metrics:
-                    run.write_log(iteration, elapsed, validation=now.metrics["validation_loss"])
-                score = _score(now)
-                if math.isfinite(score) and (best is None or score <= _score(best)):
-                    best, without_gain = now, 0
-                    keep_best(best)
-                else:
-                    without_gain += 1
-            if settings.training.preview_every and iteration % settings.training.preview_every == 0:
-                preview(run.averaged.network)
-            shown = {"loss": run.smooth_loss}
-            if best is not None and "validation_loss" in best.metrics:
-                shown["validation"] = best.metrics["validation_loss"]
-            stage(spent * 100, 100, **shown)
-            stopped_early = 0 < settings.training.patience <= without_gain
-            if spent >= 1 or stopped_early:
+        for batch in run.batches():
+            if budget.spent(run.iteration, run.seconds) >= 1 or stopped_early:
                 break
+            run.seconds = time.monotonic() - start
+            rate = learning_rate(budget.spent(run.iteration, run.seconds), training)
+            loss = run.step(batch, rate)
+            run.seconds = time.monotonic() - start
+            spent = budget.spent(run.iteration, run.seconds)
+            run.write_log(loss)
+            if not math.isfinite(loss):
+                raise _broken(run.iteration + 1, loss, run.best)
+            every = training.validate_every
+            due = run.iteration % every == 0 if every else spent >= run.next_validation
+            if due or spent >= 1:
+                run.next_validation = spent + 1 / VALIDATIONS
+                run.judge()
+            if training.preview_every and run.iteration % training.preview_every == 0:
+                preview(run.averaged.network)
+            stage(spent * 100, 100, **run.figures())
+            stopped_early = 0 < training.patience <= run.without_gain
+            if saving.due():
+                saving.do(save, run.state())
     except Cancelled:
-        if best is None and run.iteration:
-            keep_best(run.snapshot(run.iteration))
+        if run.iteration:
+            save(run.state())
+            keep(run.best or run.snapshot())
         raise
-    last = run.snapshot(run.iteration)
-    if best is None:
-        raise _broken(last.iteration, _score(last), best)
-    return TrainingResult(best, last, time.monotonic() - start, stopped_early)
+    except UserError:
+        if run.best is not None:
+            keep(run.best)
+        raise
+    last = run.snapshot()
+    if run.best is None:
+        raise _broken(last.iteration, _score(last), None)
+    return TrainingResult(run.best, last, run.seconds, stopped_early)
+
+
+class _Saving:
+    """When to save: every so many seconds, but never for more than a twentieth of the time."""
+
+    def __init__(self, every: float) -> None:
+        self._every = every
+        self._next = time.monotonic() + every
+
+    def due(self) -> bool:
+        return time.monotonic() >= self._next
+
+    def do(self, save: Callable[[RunState], None], state: RunState) -> None:
+        start = time.monotonic()
+        save(state)
+        now = time.monotonic()
+        self._next = now + max(self._every, SAVING_SHARE * (now - start))
 
 
 def _score(snapshot: Snapshot) -> float:
@@ -179,7 +188,11 @@ class _Run:
             )
         self._validation = self._validation_batches()
         self.iteration = 0
+        self.seconds = 0.0
         self.smooth_loss = math.nan
+        self.best: Snapshot | None = None
+        self.without_gain = 0
+        self.next_validation = 0.0
         self._gradient_norm = math.nan
 
     def batches(self) -> Iterator[Batch]:
@@ -193,7 +206,7 @@ class _Run:
             return make_batch(self._region, windows, training, generator, augment=training.augment)
 
         with ThreadPoolExecutor(1) as reader:
-            step = 0
+            step = self.iteration
             following = reader.submit(make, step)
             while True:
                 batch = following.result()
@@ -221,27 +234,83 @@ class _Run:
         self.smooth_loss = value if self.iteration == 1 else 0.95 * self.smooth_loss + 0.05 * value
         return value
 
-    def snapshot(self, iteration: int) -> Snapshot:
+    def judge(self) -> None:
+        """Validate the averaged weights, and remember them if they are the best so far."""
+        now = self.snapshot()
+        if "validation_loss" in now.metrics:
+            self.write_log(validation=now.metrics["validation_loss"])
+        score = _score(now)
+        if math.isfinite(score) and (self.best is None or score <= _score(self.best)):
+            self.best, self.without_gain = now, 0
+        else:
+            self.without_gain += 1
+
+    def snapshot(self) -> Snapshot:
         """The averaged weights as they are, with their validation loss."""
-        weights = {
-            k: v.detach().cpu().clone() for k, v in self.averaged.network.state_dict().items()
-        }
         metrics = {"training_loss": self.smooth_loss}
         if self._validation:
             metrics["validation_loss"] = self._validate()
-        return Snapshot(weights, iteration, metrics)
+        return Snapshot(_copies(self.averaged.network.state_dict()), self.iteration, metrics)
 
-    def write_log(
-        self,
-        iteration: int,
-        elapsed: float,
-        loss: float | None = None,
-        validation: float | None = None,
-    ) -> None:
+    def figures(self) -> dict[str, float]:
+        """What matters meanwhile."""
+        shown = {"loss": self.smooth_loss}
+        if self.best is not None and "validation_loss" in self.best.metrics:
+            shown["validation"] = self.best.metrics["validation_loss"]
+        return shown
+
+    def state(self) -> RunState:
+        """All that going on from here needs."""
+        self._log.flush()
+        return RunState(
+            Position(
+                iteration=self.iteration,
+                seconds=self.seconds,
+                smooth_loss=self.smooth_loss,
+                without_gain=self.without_gain,
+                next_validation=self.next_validation,
+                log_bytes=self._log.tell(),
+            ),
+            _copies(self._optimised()),
+            _copies(self.averaged.network.state_dict()),
+            self.best,
+        )
+
+    def restore(self, state: RunState) -> None:
+        """Stand where the state was taken."""
+        position = state.position
+        self.iteration, self.seconds = position.iteration, position.seconds
+        self.smooth_loss, self.without_gain = position.smooth_loss, position.without_gain
+        self.next_validation, self.best = position.next_validation, state.best
+        self.averaged.network.load_state_dict(state.averaged)
+        self.averaged.updates = position.iteration
+        for parameter in self._network.parameters():
+            self._optimiser.state[parameter] = {
+                "step": torch.tensor(float(position.iteration)),
+                **{moment: torch.zeros_like(parameter) for moment in MOMENTS},
+            }
+        with torch.no_grad():
+            for name, tensor in self._optimised().items():
+                tensor.copy_(state.optimised[name])
+        end = self._log.seek(0, os.SEEK_END)
+        self._log.seek(min(position.log_bytes, end))  # shorter only after a power cut
+        self._log.truncate()
+
+    def _optimised(self) -> dict[str, Tensor]:
+        """The weights, and what Adam knows of each."""
+        found: dict[str, Tensor] = {}
+        for name, parameter in self._network.named_parameters():
+            found[name] = parameter
+            for moment in MOMENTS:
+                found[f"{moment}.{name}"] = self._optimiser.state[parameter][moment]
+        return found
+
+    def write_log(self, loss: float | None = None, validation: float | None = None) -> None:
         """One line of the run's JSONL log; what is not finite is written as text."""
+        broken = loss is not None and not math.isfinite(loss)
         row: dict[str, float] = {
-            "iteration": iteration,
-            "seconds": round(elapsed, 3),
+            "iteration": self.iteration + broken,
+            "seconds": round(self.seconds, 3),
             "learning_rate": self._optimiser.param_groups[0]["lr"],
         }
         if loss is not None:
@@ -284,6 +353,10 @@ class _Run:
             total += loss.item() * len(batch.points)
             points += len(batch.points)
         return total / points
+
+
+def _copies(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+    return {name: tensor.detach().cpu().clone() for name, tensor in tensors.items()}
 
 
 def _mixed_precision(device: torch.device) -> AbstractContextManager[object]:

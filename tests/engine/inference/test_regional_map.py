@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import io
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
@@ -15,10 +16,12 @@ from geocfm.geo.area import Area
 from geocfm.geo.grid import Grid, Window
 from geocfm.geo.rasters import Stack, find_layers
 from geocfm.inference.mosaic import MappedWindow, blend
+from geocfm.inference.parts import Parts
 from geocfm.inference.predictor import Predictor
 from geocfm.inference.regional_draws import Draws, draw_region
 from geocfm.inference.regional_map import (
     RawMap,
+    batches_of,
     map_windows,
     region_mosaic,
     write_raw_map,
@@ -53,6 +56,16 @@ def hole_mask() -> NDArray[np.bool_]:
     return mask
 
 
+def raw_map(path: Path, *arguments: Any) -> RawMap:
+    with TemporaryDirectory() as folder:
+        return write_raw_map(path, *arguments, Parts(Path(folder)), quiet())
+
+
+def draws(*arguments: Any) -> Draws:
+    with TemporaryDirectory() as folder:
+        return draw_region(*arguments, Parts(Path(folder)), quiet())
+
+
 def in_blocks(values: NDArray[Any]) -> NDArray[Any]:
     """Sums over squares of cells."""
     shape = (ROWS // BLOCK, BLOCK, COLUMNS // BLOCK, BLOCK)
@@ -70,12 +83,12 @@ def counts_by_cell(points: NDArray[np.float64]) -> NDArray[np.int64]:
 @pytest.fixture(scope="module")
 def mapped(predictor: Predictor, tmp_path_factory: pytest.TempPathFactory) -> NDArray[np.float64]:
     path = tmp_path_factory.mktemp("map") / "raw.tif"
-    return values_of(write_raw_map(path, predictor, None, "average", 1, quiet()))
+    return values_of(raw_map(path, predictor, None, "average", 1))
 
 
 @pytest.fixture(scope="module")
 def drawn(predictor: Predictor) -> Draws:
-    return draw_region(predictor, None, 3000, 4, "average", 1, quiet())
+    return draws(predictor, None, 3000, 4, "average", 1)
 
 
 def test_the_map_has_mean_1_over_its_data_and_none_elsewhere(mapped: NDArray[np.float64]) -> None:
@@ -90,7 +103,7 @@ def test_on_a_degree_grid_density_and_its_mean_are_by_area(
     region = write_region(tmp_path / "degrees", DEGREES)
     with Stack(find_layers(region.rasters), DEGREES) as stack:
         there = Predictor(checkpoint, stack, checkpoint.card.settings.sampling, CPU)
-        raw = write_raw_map(tmp_path / "raw.tif", there, None, "average", 1, quiet())
+        raw = raw_map(tmp_path / "raw.tif", there, None, "average", 1)
     values = values_of(raw)
     cosine = np.cos(np.radians(68.0 - 0.05 * (np.arange(ROWS) + 0.5)))
     # a sphere instead of the ellipsoid: areas differ by less than a per cent
@@ -113,9 +126,7 @@ def test_same_seed_same_map_other_seed_another(
     predictor: Predictor, mapped: NDArray[np.float64], tmp_path: Path
 ) -> None:
     again, other = (
-        values_of(
-            write_raw_map(tmp_path / f"{seed}.tif", predictor, None, "average", seed, quiet())
-        )
+        values_of(raw_map(tmp_path / f"{seed}.tif", predictor, None, "average", seed))
         for seed in (1, 2)
     )
     assert np.array_equal(again, mapped, equal_nan=True)
@@ -125,8 +136,8 @@ def test_same_seed_same_map_other_seed_another(
 
 
 def test_every_mapped_window_has_mean_1_over_its_data(predictor: Predictor) -> None:
-    mosaic, windows = region_mosaic(predictor, None)
-    seen = list(map_windows(predictor, mosaic, windows[:12], "average", 1, quiet()))
+    _, windows = region_mosaic(predictor, None)
+    seen = list(map_windows(predictor, windows[:12], "average", 1, 0, quiet()))
     assert [window.window for window in seen] == windows[:12]
     for window in seen:
         assert window.density[window.footprint].mean() == pytest.approx(1)
@@ -140,8 +151,8 @@ def test_regions_smaller_than_a_window_or_off_the_stride(
     grid = UTM.subgrid(Window(0, 0, height, width))
     with Stack(find_layers(small_region.rasters), grid) as stack:
         there = Predictor(checkpoint, stack, checkpoint.card.settings.sampling, CPU)
-        values = values_of(write_raw_map(tmp_path / "raw.tif", there, None, "average", 1, quiet()))
-        points = draw_region(there, None, 200, 1, "average", 1, quiet()).points
+        values = values_of(raw_map(tmp_path / "raw.tif", there, None, "average", 1))
+        points = draws(there, None, 200, 1, "average", 1).points
     assert np.array_equal(np.isnan(values), hole_mask()[:height, :width])
     assert np.nanmean(values) == pytest.approx(1, abs=1e-5)
     assert (points >= 0).all()
@@ -155,9 +166,9 @@ def test_a_region_without_data_is_refused_with_a_sentence(
     with Stack(find_layers(small_region.rasters), inside_hole) as stack:
         there = Predictor(checkpoint, stack, checkpoint.card.settings.sampling, CPU)
         with pytest.raises(UserError, match="nothing to map"):
-            write_raw_map(tmp_path / "raw.tif", there, None, "average", 1, quiet())
+            raw_map(tmp_path / "raw.tif", there, None, "average", 1)
         with pytest.raises(UserError, match="no point can be drawn"):
-            draw_region(there, None, 10, 1, "average", 1, quiet())
+            draws(there, None, 10, 1, "average", 1)
 
 
 def test_draws_are_as_many_as_asked_and_lie_on_data(drawn: Draws) -> None:
@@ -219,7 +230,7 @@ def test_the_density_of_a_point_is_the_maps_value_there(
     predictor: Predictor, checkpoint: Checkpoint, mapped: NDArray[np.float64]
 ) -> None:
     fine = changed(predictor, checkpoint, steps=20)
-    drawn = draw_region(fine, None, 3000, 1, "average", 3, quiet())
+    drawn = draws(fine, None, 3000, 1, "average", 3)
     col, row = np.floor(drawn.points).astype(int).T
     of_map = np.log(mapped[row, col])
     difference = drawn.log_relative_density - of_map
@@ -230,9 +241,7 @@ def test_the_density_of_a_point_is_the_maps_value_there(
 
 
 def test_other_seeds_draw_other_points_and_draws_differ(predictor: Predictor) -> None:
-    first, same, other = (
-        draw_region(predictor, None, 50, 2, "average", seed, quiet()) for seed in (1, 1, 2)
-    )
+    first, same, other = (draws(predictor, None, 50, 2, "average", seed) for seed in (1, 1, 2))
     assert np.array_equal(first.points, same.points)
     assert np.array_equal(first.log_relative_density, same.log_relative_density)
     assert not np.isin(first.points[:, 0], other.points[:, 0]).any()
@@ -242,7 +251,7 @@ def test_other_seeds_draw_other_points_and_draws_differ(predictor: Predictor) ->
 def test_an_area_bounds_map_and_draws(predictor: Predictor, tmp_path: Path) -> None:
     triangle = shapely.Polygon([(20, 10), (80, 60), (10, 100)])
     area = Area(triangle, UTM)
-    raw = write_raw_map(tmp_path / "raw.tif", predictor, area, "average", 1, quiet())
+    raw = raw_map(tmp_path / "raw.tif", predictor, area, "average", 1)
     with rasterio.open(raw.path) as source:
         grid = Grid(source.crs, source.transform, source.height, source.width)
     assert grid.aligned_with(UTM.subgrid(area.bounds))
@@ -253,7 +262,7 @@ def test_an_area_bounds_map_and_draws(predictor: Predictor, tmp_path: Path) -> N
     assert shown[shapely.contains_xy(triangle.buffer(-1e-6), col, row) & ~hole_mask()].all()
     assert not shown[~shapely.contains_xy(triangle.buffer(1e-6), col, row)].any()
     assert values[shown].mean() == pytest.approx(1, abs=1e-5)
-    drawn = draw_region(predictor, area, 500, 2, "average", 1, quiet())
+    drawn = draws(predictor, area, 500, 2, "average", 1)
     centres = np.floor(drawn.points) + 0.5
     assert shapely.contains_xy(triangle.buffer(1e-9), *centres.T).all()
     assert not in_hole(drawn.points).any()
@@ -264,7 +273,7 @@ def test_an_area_shows_the_whole_map_at_another_scale(
 ) -> None:
     # smaller than a window, beside the hole: its windows still see all that lies around it
     area = Area(shapely.box(40, 36, 60, 56), UTM)
-    raw = write_raw_map(tmp_path / "raw.tif", predictor, area, "average", 1, quiet())
+    raw = raw_map(tmp_path / "raw.tif", predictor, area, "average", 1)
     there = mapped[36:56, 40:60]
     assert values_of(raw) == pytest.approx(there / np.nanmean(there), rel=1e-4, nan_ok=True)
     assert raw.windows < 42
@@ -273,12 +282,38 @@ def test_an_area_shows_the_whole_map_at_another_scale(
 def test_too_small_an_area_is_said(predictor: Predictor) -> None:
     sliver = Area(shapely.box(60.2, 35.2, 60.4, 35.4), UTM)  # in the hole, over no cell's centre
     with pytest.raises(UserError, match="no point can be drawn"):
-        draw_region(predictor, sliver, 10, 1, "average", 1, quiet())
+        draws(predictor, sliver, 10, 1, "average", 1)
 
 
 def test_the_grid_of_a_map_is_the_predictors(predictor: Predictor, tmp_path: Path) -> None:
-    raw = write_raw_map(tmp_path / "raw.tif", predictor, None, "average", 1, quiet())
+    raw = raw_map(tmp_path / "raw.tif", predictor, None, "average", 1)
     with rasterio.open(raw.path) as source:
         grid = Grid(source.crs, source.transform, source.height, source.width)
     assert grid.aligned_with(UTM)
     assert raw.windows == len(region_mosaic(predictor, None)[1]) == 10 * 8
+
+
+def test_a_strip_that_is_lost_is_made_again_and_the_others_are_not(
+    predictor: Predictor, mapped: NDArray[np.float64], tmp_path: Path
+) -> None:
+    def again() -> NDArray[np.float64]:
+        raw = tmp_path / "raw.tif"
+        parts = Parts(tmp_path / "parts")
+        return values_of(write_raw_map(raw, predictor, None, "average", 1, parts, quiet()))
+
+    assert np.array_equal(again(), mapped, equal_nan=True)
+    strips = sorted((tmp_path / "parts").iterdir(), key=lambda p: int(p.stem.split("-")[1]))
+    times = {path: path.stat().st_mtime_ns for path in strips}
+    strips[4].unlink()
+    strips[6].write_bytes(b"half a file")
+    assert np.array_equal(again(), mapped, equal_nan=True)
+    unchanged = [path for path in strips if path.stat().st_mtime_ns == times[path]]
+    assert unchanged == strips[:4]
+
+
+def test_batches_stay_within_a_row_of_windows() -> None:
+    windows = [Window(row, col, 8, 8) for row in (0, 4, 8) for col in range(70 - row)]
+    batches = batches_of(windows)
+    assert [window for batch in batches for window in batch] == windows
+    assert all(len({window.row for window in batch}) == 1 for batch in batches)
+    assert {len(batch) for batch in batches} == {22, 23, 24, 31}

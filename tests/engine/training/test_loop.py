@@ -6,6 +6,7 @@ import math
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,8 @@ from geocfm.model.checkpoint import load_checkpoint
 from geocfm.model.network import VelocityNetwork
 from geocfm.model.settings import Settings, change_settings
 from geocfm.run.learn import choose_settings, open_region
-from geocfm.training.loop import Snapshot, TrainingResult, new_network, train
+from geocfm.training.loop import TrainingResult, new_network, train
+from geocfm.training.resume import STATE, RunState, Snapshot, load_state, save_state
 from geocfm.training.schedule import learning_rate
 from small_data import TINY_SETTINGS, SmallRegion, json_lines
 
@@ -47,7 +49,7 @@ def region(small_region: SmallRegion, settings: Settings, one_thread: None) -> I
         occurrences=small_region.occurrences,
         out=small_region.folder / "unused.safetensors",
     )
-    with open_region(job, settings, Reporter(JsonSink(io.StringIO()))) as opened:
+    with open_region(job, settings, CPU, Reporter(JsonSink(io.StringIO()))) as opened:
         yield opened
 
 
@@ -56,6 +58,7 @@ class Run:
     """What a run of the loop said and kept."""
 
     kept: list[Snapshot] = field(default_factory=list)
+    states: list[RunState] = field(default_factory=list)
     previews: int = 0
     text: io.StringIO = field(default_factory=io.StringIO)
     events: io.StringIO = field(default_factory=io.StringIO)
@@ -80,12 +83,13 @@ Start = Callable[..., Run]
 
 @pytest.fixture
 def start(region: Region, settings: Settings) -> Start:
-    """Train on the small region; ``each`` sees every snapshot that is kept."""
+    """Train on the small region; ``each`` sees the run after every saved state."""
 
     def start_run(
         seed: int = 1,
         each: Callable[[Run], None] = lambda run: None,
         into: Run | None = None,
+        earlier: RunState | None = None,
         **changes: Any,
     ) -> Run:
         run = into or Run()
@@ -93,8 +97,8 @@ def start(region: Region, settings: Settings) -> Start:
         chosen = change_settings(settings, texts)
         channels = 2 * len(region.stack.layers)
 
-        def keep(snapshot: Snapshot) -> None:
-            run.kept.append(snapshot)
+        def save(state: RunState) -> None:
+            run.states.append(state)
             each(run)
 
         def preview(network: VelocityNetwork) -> None:
@@ -108,8 +112,10 @@ def start(region: Region, settings: Settings) -> Start:
             CPU,
             Reporter(JsonSink(run.events), run.cancelled),
             run.text,
-            keep,
+            save,
+            run.kept.append,
             preview,
+            earlier,
         )
         return run
 
@@ -138,17 +144,66 @@ def test_the_first_weights_depend_on_the_seed_alone(settings: Settings) -> None:
     assert not all(torch.equal(networks[0][k], networks[2][k]) for k in networks[0])
 
 
-def test_kept_snapshots_have_ever_lower_validation_losses(start: Start) -> None:
-    run = start(iterations=20, validate_every=2)
+def test_the_best_has_ever_lower_validation_losses(start: Start) -> None:
+    run = start(iterations=20, validate_every=2, save_every=0)
     assert [iteration for iteration, _ in run.validations] == list(range(2, 21, 2))
-    kept = [snapshot.metrics["validation_loss"] for snapshot in run.kept]
-    assert kept == sorted(kept, reverse=True)
+    bests = [state.best for state in run.states if state.best]
+    losses = [best.metrics["validation_loss"] for best in bests]
+    assert losses == sorted(losses, reverse=True)
     assert run.result is not None
     assert run.result.best.metrics["validation_loss"] == min(loss for _, loss in run.validations)
-    assert same(run.result.best, run.kept[-1])
+    assert same(run.result.best, bests[-1])
     assert run.result.last.iteration == 20
+    assert not run.kept  # what ends well is no leftover
     if run.result.best.iteration != 20:
         assert not same(run.result.best, run.result.last)
+
+
+@pytest.mark.parametrize("validate_every", ["none", "4"])
+def test_a_run_goes_on_from_any_state_as_if_nothing_had_happened(
+    start: Start, validate_every: str, tmp_path: Path
+) -> None:
+    changes = {"iterations": 12, "validate_every": validate_every, "ema": 0.97}
+    whole = start(**changes, save_every=0)
+    assert whole.result is not None
+    assert len(whole.states) > 5
+    for state in whole.states[::3]:
+        save_state(tmp_path, state)
+        later = Run()
+        later.text.write(whole.text.getvalue())  # lines after the state are written anew
+        start(**changes, into=later, earlier=load_state(tmp_path))
+        assert later.result is not None
+        assert same(later.result.best, whole.result.best)
+        assert same(later.result.last, whole.result.last)
+        assert later.result.best.metrics == whole.result.best.metrics
+        assert without_times(later.log) == without_times(whole.log)
+
+
+def without_times(log: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    return [{key: row[key] for key in row if key != "seconds"} for row in log]
+
+
+def test_a_saved_state_leaves_three_files_and_is_at_most_three_models(
+    start: Start, tmp_path: Path
+) -> None:
+    run = start(iterations=8, validate_every=2, save_every=0)
+    for state in run.states:
+        save_state(tmp_path, state)
+        assert len(list(tmp_path.iterdir())) == (3 if state.best else 2)
+    sizes = {path.name.split("-")[0]: path.stat().st_size for path in tmp_path.iterdir()}
+    assert sizes[STATE] < 3.1 * sizes["averaged"]  # 3 with the card that a model has
+
+
+def test_what_cannot_be_read_is_no_state(start: Start, tmp_path: Path) -> None:
+    assert load_state(tmp_path) is None
+    save_state(tmp_path, start(iterations=4, save_every=0).states[-1])
+    assert load_state(tmp_path) is not None
+    for path in tmp_path.iterdir():
+        content = path.read_bytes()
+        path.write_bytes(content[: len(content) // 2])
+        assert load_state(tmp_path) is None
+        path.write_bytes(content)
+    assert load_state(tmp_path) is not None
 
 
 def test_validation_noise_is_fixed_along_the_run(start: Start) -> None:
@@ -222,8 +277,15 @@ def test_a_broken_loss_is_explained_and_only_good_weights_are_kept(
 def test_cancelling_keeps_the_best_so_far(start: Start) -> None:
     run = Run()
     with pytest.raises(Cancelled):
-        start(into=run, each=lambda it: it.cancelled.set(), iterations=500, validate_every=2)
+        start(
+            into=run,
+            each=lambda it: it.cancelled.set() if len(it.states) == 2 else None,
+            iterations=500,
+            validate_every=2,
+            save_every=0,
+        )
     assert [snapshot.iteration for snapshot in run.kept] == [2]
+    assert [state.position.iteration for state in run.states] == [1, 2, 3]
 
 
 def test_cancelling_before_the_first_validation_keeps_what_there_is(start: Start) -> None:
@@ -249,7 +311,8 @@ def test_without_validation_windows_the_last_weights_are_kept(
     starts = {**region.starts, "validation": np.zeros((0, 2), dtype=np.int64)}
     alone = replace(region, starts=starts)
     chosen = change_settings(settings, {"training.validate_every": "2"})
-    kept: list[Snapshot] = []
+    states: list[RunState] = []
+    chosen = change_settings(chosen, {"training.save_every": "0"})
     log, events = io.StringIO(), io.StringIO()
     result = train(
         alone,
@@ -259,11 +322,12 @@ def test_without_validation_windows_the_last_weights_are_kept(
         CPU,
         Reporter(JsonSink(events)),
         log,
-        kept.append,
+        states.append,
+        lambda snapshot: None,
         lambda network: None,
     )
-    assert [snapshot.iteration for snapshot in kept] == [2, 4, 6, 8]
-    assert same(kept[-1], result.last)
+    assert {state.best.iteration for state in states if state.best} == {2, 4, 6, 8}
+    assert same(result.best, result.last)
     told = [line["values"] for line in json_lines(events.getvalue())]
     assert all(values.keys() == {"loss"} for values in told)
     assert [row["iteration"] for row in json_lines(log.getvalue())] == list(range(1, 9))

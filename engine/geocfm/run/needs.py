@@ -1,0 +1,360 @@
+"""What a job will need, told before it begins: memory, room on the disk, cells to read.
+
+Memory is counted beyond the program itself, which is already there when these functions are asked.
+The factors are counts of the arrays that live at the peak, checked against measured peaks
+(docs/benchmarks.md): on a CPU, training and maps come out within 0.7 to 1.6 of those. Draws of few
+points may take twice the estimate, because small arrays leave gaps in the heap.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from geocfm.data.scan import CACHE_BYTES
+from geocfm.data.windows import BLOCK, WindowPlan, plan_windows
+from geocfm.errors import UserError
+from geocfm.geo.grid import Grid, Window
+from geocfm.geo.layers import CACHE_MB
+from geocfm.inference.density import DRAWS_PER_WINDOW
+from geocfm.inference.regional_draws import SPARE
+from geocfm.inference.regional_map import BATCH, OVERLAP
+from geocfm.model.checkpoint import ModelCard
+from geocfm.model.network import VelocityNetwork
+from geocfm.model.settings import NetworkSettings, Settings
+from geocfm.run.room import available_bytes, ensure_fits
+from geocfm.training.loop import VALIDATION_WINDOWS
+
+MOST_CELLS = 4 * 10**10  # eight layers of so many take most of a working day to read once
+SMALLEST_WINDOW = 16  # cells; what the settings allow
+SMALLER_REGION = "Give layers that cover a smaller region."
+
+FLOAT = 4  # bytes of a float32
+FIRST_USE = 120_000_000  # what torch loads and sets aside when a network first runs
+WEIGHT_COPIES = 12  # weights, gradients, Adam's two, average; best and new snapshot; a saved state
+IMAGE_COPIES = 5  # of a batch: as read, stacked, channels last, and the next one being read
+LATTICE_CELL = 90  # bytes per stride x stride cell: footprint, counts, starts and their sums
+TILE = 300  # bytes of a tile as a Window with its role
+TILE_LAYER = 24  # bytes of a layer's statistics in a tile
+WINDOW = 300  # bytes of a window of the mosaic as a Window with its level
+DRAWN_POINT = 600  # bytes of a point from its proposal to the written file, without the network
+
+MAP_DISK = FLOAT * (1 + 1 + 4 / 3)  # bytes of a cell: finished strips, raw map, COG with overviews
+DRAWN_POINT_DISK = 250  # bytes: finished parts, and the GeoPackage
+
+
+Points = NDArray[np.float64]
+"""Occurrences (N, 2) as (column, row)."""
+
+
+@dataclass(frozen=True)
+class Needs:
+    """Bytes of arrays in main memory, and of the network on its device (which may be the same)."""
+
+    arrays: int
+    network: int = 0
+
+    def tightest(self, device: torch.device) -> tuple[int, int]:
+        """What is needed and what there is, where they are nearest or there is too little."""
+        if device.type == "cuda":
+            network = self.network, available_bytes(device)
+            arrays = self.arrays, available_bytes()
+            return max(network, arrays, key=lambda pair: pair[0] - pair[1])
+        return self.arrays + self.network, available_bytes()
+
+    def fit(self, device: torch.device) -> bool:
+        """Whether there is as much."""
+        needed, available = self.tightest(device)
+        return needed <= available
+
+
+# What is needed.
+
+
+def region_bytes(grid: Grid, layers: int, plan: WindowPlan) -> int:
+    """Peak of looking at the layers: the stack if it is kept, statistics, the windows' lattice."""
+    cells = grid.height * grid.width
+    lattice = math.ceil(grid.height / plan.stride) * math.ceil(grid.width / plan.stride)
+    tiles = math.ceil(grid.height / plan.tile) * math.ceil(grid.width / plan.tile)
+    stack = layers * cells * FLOAT
+    kept = stack if stack <= CACHE_BYTES else 0
+    block = min(max(plan.stride, BLOCK), plan.tile, grid.height, grid.width) ** 2
+    reading = block * (6 * layers + 28)  # values and masks, and one layer in double precision
+    tables = tiles * (TILE + TILE_LAYER * layers) + lattice * LATTICE_CELL
+    return kept + min(stack, CACHE_MB * 2**20) + reading + tables
+
+
+def training_bytes(settings: Settings, channels: int, window: int, points: int) -> int:
+    """Peak of a training step with so many noised points, on the network's device."""
+    network, batch = settings.network, settings.training.batch
+    images = channels * (IMAGE_COPIES * batch + VALIDATION_WINDOWS)
+    pixels = window**2 * (batch * _learning_numbers(network) + images)
+    weights = WEIGHT_COPIES * _weights(network, channels)
+    return FIRST_USE + FLOAT * int(pixels + points * _learning_point_numbers(network) + weights)
+
+
+def mapping_bytes(settings: Settings, channels: int, window: int, batch: int = BATCH) -> int:
+    """Peak of mapping a batch of windows, on the network's device."""
+    each = _moving_point_numbers(settings.network)
+    return _applying_bytes(settings, channels, window, batch, batch * DRAWS_PER_WINDOW * each)
+
+
+def mosaic_bytes(grid: Grid, window: int) -> int:
+    """Main memory of a map: its list of windows, and the row of windows that is being blended."""
+    rows, columns = _windows_along(grid.height, window), _windows_along(grid.width, window)
+    blended = window * max(grid.width, window) * (3 * 8 + 24 // OVERLAP)  # in double precision
+    batch = window**2 * (min(BATCH, columns) * 10 + 40)  # densities and footprints
+    return rows * columns * WINDOW + blended + batch
+
+
+def drawing_bytes(
+    settings: Settings, channels: int, window: int, grid: Grid, shown: Window, wanted: int
+) -> int:
+    """Peak of drawing ``wanted`` points in the ``shown`` part, on the network's device.
+
+    The windows of a batch propose points all over themselves, then tell the exact density of
+    those that were kept, of which each lies in so many windows.
+    """
+    touching = math.ceil((shown.width + window) / max(1, window // OVERLAP))
+    batch = min(BATCH, touching, _windows_along(grid.width, window))  # within a row of windows
+    covered = window**2 / (shown.height * shown.width)  # by one window, of what is shown
+    proposed = SPARE * wanted * batch * covered * _moving_point_numbers(settings.network)
+    over = min(BATCH * covered, OVERLAP**2)  # windows of a batch over a point
+    judged = wanted * over * _judging_point_numbers(settings.network)
+    return _applying_bytes(settings, channels, window, batch, int(max(proposed, judged)))
+
+
+def map_disk_bytes(cells: int) -> int:
+    """Room for a map of so many cells while it is made; compression may save some of it."""
+    return int(cells * MAP_DISK)
+
+
+def draws_disk_bytes(wanted: int) -> int:
+    """Room for so many drawn points while they are made."""
+    return wanted * DRAWN_POINT_DISK
+
+
+def points_in_a_step(points: Points, window: int, settings: Settings) -> int:
+    """Noised points of a step, by the mean over windows half a window apart that hold any."""
+    training = settings.training
+    if not len(points):
+        return training.points_per_step
+    row, col = np.floor(points / (window / 2)).astype(np.int64).T
+    places = [(row - up) * 2**31 + (col - left) for up in (0, 1) for left in (0, 1)]
+    windows = len(np.unique(np.concatenate(places)))
+    found = max(1, round(training.batch * len(places) * len(points) / windows))
+    return found * max(1, training.points_per_step // found)
+
+
+# Numbers that live at the peak, per pixel of a window or per point.
+
+
+def _learning_numbers(network: NetworkSettings) -> float:
+    """Per pixel, kept by the UNet for the gradient.
+
+    A residual block keeps six maps of its width, a level on the way up four more as inputs, and
+    pooling half a one. Reading features at points has gradients as large as the feature map.
+    """
+    levels = sum(16.5 * 2**level / 4**level for level in range(network.depth))
+    deepest = 6.5 * 2**network.depth / 4**network.depth
+    return network.width * (levels + deepest) + 5 * network.features
+
+
+def _applying_numbers(network: NetworkSettings) -> int:
+    """Per pixel, without gradients: the last level on the way up, or the features being made."""
+    return max(9 * network.width, 2 * network.width + 2 * network.features)
+
+
+def _head_inputs(network: NetworkSettings) -> int:
+    read = network.features * (2 if network.context == "pooled" else 1)
+    return read + 2 + network.time_dim
+
+
+def _learning_point_numbers(network: NetworkSettings) -> int:
+    """Per point, kept for the gradient: features around it, the head's inputs and its layers."""
+    layers = 5 * network.head_depth if network.head == "residual" else 2 * network.head_depth
+    return 6 * network.features + 2 * _head_inputs(network) + (layers + 4) * network.head_width + 32
+
+
+def _moving_point_numbers(network: NetworkSettings) -> int:
+    """Per point, without gradients."""
+    layers = 6 if network.head == "residual" else 3
+    return max(5 * network.features, _head_inputs(network) + layers * network.head_width)
+
+
+def _judging_point_numbers(network: NetworkSettings) -> int:
+    """Per point, for the gradient by its place alone, which the exact density needs."""
+    layers = 3 * network.head_depth + 4 if network.head == "residual" else network.head_depth + 3
+    return 6 * network.features + _head_inputs(network) + layers * network.head_width
+
+
+def _weights(network: NetworkSettings, channels: int) -> int:
+    with torch.device("meta"):  # shapes without numbers
+        described = VelocityNetwork(channels, network)
+    return sum(parameter.numel() for parameter in described.parameters())
+
+
+def _applying_bytes(
+    settings: Settings, channels: int, window: int, batch: int, point_numbers: int
+) -> int:
+    """The larger of making a batch's features and moving points by them."""
+    network, pixels = settings.network, batch * window**2
+    encoding = pixels * (_applying_numbers(network) + channels * (IMAGE_COPIES - 1))
+    moving = pixels * network.features + point_numbers
+    return FIRST_USE + FLOAT * (max(encoding, moving) + _weights(network, channels))
+
+
+def _windows_along(length: int, window: int) -> int:
+    return max(0, math.ceil((length - window) / max(1, window // OVERLAP))) + 1
+
+
+# Refusals.
+
+
+def ensure_readable(grid: Grid, remedy: str) -> None:
+    """Refuse a grid that would take days to read, whatever the memory."""
+    if not _readable(grid):
+        cells = grid.height * grid.width
+        raise UserError(
+            f"The grid would have {cells:,} cells ({grid.height:,} rows x {grid.width:,} "
+            f"columns); {MOST_CELLS:,} are the most that can be read in a day.",
+            remedy,
+        )
+
+
+def ensure_learning_fits(
+    grid: Grid, layers: int, points: Points, settings: Settings, device: torch.device | None
+) -> None:
+    """Refuse a grid or a network that is too large to learn with; without a device, the grid."""
+    coarser = (text for text, less in _coarser(grid) if _readable(less))
+    ensure_readable(grid, f"Use {next(coarser, 'larger cells')} or a smaller --extent.")
+    plan = plan_windows(grid, len(points), settings.windows)
+    region = Needs(region_bytes(grid, layers, plan))
+    _refuse(
+        region,
+        torch.device("cpu"),
+        "Looking at the layers",
+        ((text, Needs(region_bytes(less, layers, plan))) for text, less in _coarser(grid)),
+        ((text, Needs(region_bytes(grid, layers, less))) for text, less in _sparser(plan)),
+        otherwise="Use a smaller --extent.",
+    )
+    if device is None:
+        return
+    # the classes are not known yet: every layer has one channel at least
+    channels = layers * (2 if settings.windows.validity_channels else 1)
+
+    size, batch = plan.size, settings.training.batch
+    asked = settings.training.points_per_step
+
+    def needs(window: int, batch: int, asked: int = asked) -> Needs:
+        update = {"batch": batch, "points_per_step": asked}
+        training = settings.training.model_copy(update=update)
+        changed = settings.model_copy(update={"training": training})
+        step = points_in_a_step(points, window, changed)
+        return replace(region, network=training_bytes(changed, channels, window, step))
+
+    sizes = list(_halves(size, SMALLEST_WINDOW))
+    both = (f"--window {w} with --set training.batch=1" for w in sizes if needs(w, 1).fit(device))
+    _refuse(
+        needs(size, batch),
+        device,
+        "Training",
+        ((f"--window {w}", needs(w, batch)) for w in sizes),
+        ((f"--set training.batch={b}", needs(size, b)) for b in _halves(batch, 1)),
+        (
+            (f"--set training.points_per_step={fewer}", needs(size, batch, fewer))
+            for fewer in _halves(asked, 1)
+        ),
+        otherwise=f"Use {next(both, 'a smaller network (--preset quick)')}.",
+    )
+
+
+def ensure_mapping_fits(card: ModelCard, grid: Grid, device: torch.device) -> None:
+    """Refuse a map whose windows, or whose row of windows, cannot be held."""
+    ensure_readable(grid, SMALLER_REGION)
+
+    def needs(window: int) -> Needs:
+        batch = min(BATCH, _windows_along(grid.width, window))
+        network = mapping_bytes(card.settings, card.channels, window, batch)
+        return Needs(mosaic_bytes(grid, window), network)
+
+    sizes = _halves(card.window_size, SMALLEST_WINDOW)
+    _refuse(
+        needs(card.window_size),
+        device,
+        "The map",
+        ((f"a model trained with --window {size}", needs(size)) for size in sizes),
+        otherwise=SMALLER_REGION,
+    )
+
+
+def ensure_drawing_fits(
+    card: ModelCard, grid: Grid, shown: Window, points: int, draws: int, device: torch.device
+) -> None:
+    """Refuse draws that cannot be held. shown: the whole grid, or the bounds of an area."""
+    ensure_readable(grid, SMALLER_REGION)
+    window = card.window_size
+    mosaic = mosaic_bytes(grid, window)
+
+    def needs(points: int, draws: int) -> Needs:
+        wanted = points * draws
+        network = drawing_bytes(card.settings, card.channels, window, grid, shown, wanted)
+        return Needs(mosaic + wanted * DRAWN_POINT, network)
+
+    _refuse(
+        needs(points, draws),
+        device,
+        f"Drawing {points * draws:,} points",
+        ((f"--draws {fewer}", needs(points, fewer)) for fewer in _halves(draws, 1)),
+        ((f"--points {fewer}", needs(fewer, draws)) for fewer in _halves(points, 1)),
+        otherwise="Use fewer --points and --draws, or a model trained with a smaller --window.",
+    )
+
+
+def _refuse(
+    needs: Needs,
+    device: torch.device,
+    what: str,
+    *levers: Iterator[tuple[str, Needs]],
+    otherwise: str,
+) -> None:
+    """Refuse what does not fit, naming of each lever the first position that would."""
+    found = []
+    if not needs.fit(device):
+        for lever in levers:
+            found += [text for text, less in lever if less.fit(device)][:1]
+    remedy = f"Use {' or '.join(found)}." if found else otherwise
+    ensure_fits(*needs.tightest(device), what, remedy)
+
+
+def _readable(grid: Grid) -> bool:
+    return grid.height * grid.width <= MOST_CELLS
+
+
+def _coarser(grid: Grid) -> Iterator[tuple[str, Grid]]:
+    """The grid with cells twice as large, and again, until few are left."""
+    size = max(grid.cell_size)
+    while max(grid.height, grid.width) > 1:
+        size *= 2
+        height, width = math.ceil(grid.height / 2), math.ceil(grid.width / 2)
+        grid = replace(grid, height=height, width=width)
+        yield f"--resolution {size:.4g}", grid
+
+
+def _sparser(plan: WindowPlan) -> Iterator[tuple[str, WindowPlan]]:
+    """Larger strides, up to half a window."""
+    for stride in range(plan.stride + 1, plan.size // 2 + 1):
+        if plan.size % stride == 0 and plan.tile % stride == 0:
+            yield f"--set windows.stride={stride}", replace(plan, stride=stride)
+
+
+def _halves(number: int, least: int) -> Iterator[int]:
+    """Half the number, and again, down to the least, in multiples of it."""
+    while number > least:
+        number = max(least, number // 2 // least * least)
+        yield number

@@ -1,0 +1,148 @@
+"""Where a result comes from: the job, its inputs as they were, the seed and the software.
+
+Every result carries this; it also tells whether a result, or unfinished work, is that of a job.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any
+
+import pyogrio
+import rasterio
+from pydantic import BaseModel, ConfigDict, ValidationError
+from pyogrio.errors import DataSourceError
+from rasterio.errors import RasterioError
+
+from geocfm.errors import UserError
+from geocfm.geo.layers import find_layers
+from geocfm.job import ApplyingJob, Job, LearningJob
+from geocfm.model.checkpoint import load_card
+from geocfm.versions import software_versions
+
+TAG = "GEOCFM_PROVENANCE"
+INPUT_FILES = ("checkpoint", "occurrences", "like", "aoi")
+COMPANIONS = {".shp": (".dbf", ".shx", ".prj")}  # a shapefile's attributes change without it
+NOT_THE_WORK = {"out", "overwrite", "raster"}  # rasters are compared as the layers they mean
+
+
+class InputFile(BaseModel):
+    """A file that was read: what it was for, how large, and when it was last changed."""
+
+    model_config = ConfigDict(frozen=True)
+
+    use: str
+    path: str
+    size: int | None
+    modified: str | None
+
+
+class Provenance(BaseModel):
+    """All that is needed to make the result again."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+    job: dict[str, Any]
+    seed: int | None
+    inputs: tuple[InputFile, ...]
+    versions: dict[str, str]
+
+    def differences(self, other: Provenance) -> list[str]:
+        """What makes another work of it than ``other``; empty for the same job and inputs."""
+        mine, others = self._work(), other._work()
+        found = [
+            f"{key} was {json.dumps(others.get(key))} and is {json.dumps(mine.get(key))}"
+            for key in mine
+            if mine[key] != others.get(key)
+        ]
+        now, then = ({(i.use, i.path): i for i in p.inputs} for p in (self, other))
+        found += [f"{path} is new" for use, path in now if (use, path) not in then]
+        found += [f"{path} is no longer given" for use, path in then if (use, path) not in now]
+        changed = [now[key].path for key in now if key in then and now[key] != then[key]]
+        return found + [f"{path} has changed" for path in dict.fromkeys(changed)]
+
+    def same_job(self, other: Provenance) -> bool:
+        """Whether it is the same job, whatever has become of its inputs."""
+        return self._work() == other._work()
+
+    def _work(self) -> dict[str, Any]:
+        return {key: value for key, value in self.job.items() if key not in NOT_THE_WORK}
+
+
+def trace(job: Job) -> Provenance:
+    """The provenance of what the job is going to make."""
+    paths = {name: _full(value) for name, value in job if isinstance(value, Path)}
+    return Provenance(
+        job={"command": command_of(job), **job.model_dump(mode="json"), **paths},
+        seed=getattr(job, "seed", None),
+        inputs=tuple(_inputs(job)),
+        versions=software_versions(),
+    )
+
+
+def command_of(job: Job) -> str:
+    """The command that the job is called by: TrainJob is train."""
+    return type(job).__name__.removesuffix("Job").lower()
+
+
+def _inputs(job: Job) -> Iterator[InputFile]:
+    if isinstance(job, LearningJob | ApplyingJob):
+        for layer in find_layers(job.raster):
+            yield _input_file(f"layer {layer.name}, band {layer.band}", Path(layer.path))
+    for name in INPUT_FILES:
+        path: Path | None = getattr(job, name, None)
+        if path is not None:
+            yield _input_file(name, path)
+            for suffix in COMPANIONS.get(path.suffix.lower(), ()):
+                if path.with_suffix(suffix).exists():
+                    yield _input_file(name, path.with_suffix(suffix))
+
+
+def _input_file(use: str, path: Path) -> InputFile:
+    try:
+        found = path.stat()
+    except OSError:  # no plain file: /vsizip/..., or missing, which reading it will say
+        return InputFile(use=use, path=path.as_posix(), size=None, modified=None)
+    changed = datetime.fromtimestamp(found.st_mtime, timezone.utc).isoformat()
+    return InputFile(use=use, path=path.absolute().as_posix(), size=found.st_size, modified=changed)
+
+
+def _full(path: Path) -> str:
+    """The same text wherever the command is run, and however the path was written."""
+    return Path(os.path.abspath(path)).as_posix()
+
+
+def sidecar(path: Path) -> Path | None:
+    """The file that carries the provenance of a format that cannot: CSV and GeoJSON."""
+    if path.suffix.lower() in (".csv", ".geojson", ".json"):
+        return path.with_name(f"{path.name}.provenance.json")
+    return None
+
+
+def read_provenance(path: Path) -> Provenance | None:
+    """What a result says of itself; None for what is not ours or cannot be read."""
+    try:
+        return Provenance.model_validate_json(_read(path))
+    except (UserError, RasterioError, DataSourceError, ValidationError, OSError):
+        return None
+    except (KeyError, TypeError, ValueError):
+        return None
+
+
+def _read(path: Path) -> str:
+    suffix = path.suffix.lower()
+    if suffix == ".safetensors":
+        return json.dumps(load_card(path).provenance)
+    if suffix in (".tif", ".tiff"):
+        with rasterio.open(path) as raster:
+            return str(raster.tags()[TAG])
+    if suffix == ".gpkg":
+        return str(pyogrio.read_info(path)["layer_metadata"][TAG])
+    if path.name in ("evaluation.json", "memory.json"):
+        return json.dumps(json.loads(path.read_text(encoding="utf-8"))["provenance"])
+    beside = sidecar(path)
+    return beside.read_text(encoding="utf-8") if beside else ""

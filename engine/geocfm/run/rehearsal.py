@@ -1,0 +1,64 @@
+"""What stands in the way of a job, found in seconds, without running it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from geocfm.errors import UserError
+from geocfm.geo.layers import find_layers
+from geocfm.job import ApplyingJob, EvaluateJob, Job, LearningJob, TrainJob, WritingJob
+from geocfm.job_file import place
+from geocfm.layer_spec import is_dataset_name
+from geocfm.model.checkpoint import load_card
+from geocfm.model.device import choose_device
+from geocfm.run.apply import find_region
+from geocfm.run.inputs import open_occurrences
+from geocfm.run.learn import choose_settings, find_data
+from geocfm.run.provenance import trace
+from geocfm.run.workplace import made_before, refuse_existing
+
+
+def problems_of(job: Job, coming: set[str]) -> list[str]:
+    """Sentences; ``coming`` are those of its inputs that earlier jobs will have written."""
+    problems = [
+        f"{name}: '{path}' does not exist."
+        for name, path in job
+        if isinstance(path, Path) and name != "out"
+        if not (path.exists() or place(path) in coming or is_dataset_name(path.as_posix()))
+    ]
+    if isinstance(job, TrainJob | ApplyingJob):
+        with _noted(problems):
+            choose_device(job.device)
+    if isinstance(job, LearningJob):
+        with _noted(problems):
+            choose_settings(job, accelerated=False)
+    if isinstance(job, LearningJob | ApplyingJob) and not coming:
+        with _noted(problems):
+            find_layers(job.raster)
+    if problems or coming:  # what cannot be opened yet cannot be looked into
+        return problems
+    with _noted(problems):
+        if isinstance(job, LearningJob):
+            find_data(job)
+        if isinstance(job, ApplyingJob):
+            _look_at_region(job)
+        if isinstance(job, WritingJob) and not job.overwrite and not made_before(job, trace(job)):
+            refuse_existing(job)
+    return problems
+
+
+def _look_at_region(job: ApplyingJob) -> None:
+    card = load_card(job.checkpoint)
+    _, _, grid, _ = find_region(job, card)
+    if isinstance(job, EvaluateJob):
+        open_occurrences(job, grid, job.where or list(card.occurrences.where))
+
+
+@contextmanager
+def _noted(problems: list[str]) -> Iterator[None]:
+    try:
+        yield
+    except UserError as error:
+        problems.append(str(error))

@@ -1,0 +1,104 @@
+"""The state of a run on disk: an interrupted run goes on from it as if nothing had happened.
+
+Three safetensors files. ``state`` holds the weights and both moments of Adam, three times the
+model; it names the two models in the making that belong to it, the averaged weights and the best.
+Step i's randomness depends on (seed, i) alone, so no generator needs to be kept.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import safetensors
+import safetensors.torch
+from torch import Tensor
+
+STATE = "state.safetensors"
+_KEY = "run"
+
+Tensors = dict[str, Tensor]
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """Averaged weights at a moment of the run, and how good they were."""
+
+    weights: Tensors
+    iteration: int
+    metrics: dict[str, float]
+
+
+@dataclass(frozen=True)
+class Position:
+    """Where a run stands, but for its tensors."""
+
+    iteration: int
+    seconds: float
+    smooth_loss: float
+    without_gain: int
+    next_validation: float
+    log_bytes: int
+
+
+@dataclass(frozen=True)
+class RunState:
+    """All that a run needs to go on."""
+
+    position: Position
+    optimised: Tensors  # weights and Adam's moments
+    averaged: Tensors
+    best: Snapshot | None
+
+
+def save_state(folder: Path, state: RunState) -> None:
+    """Write the state; until the last rename the earlier one stands."""
+    names = [_averaged_name(state.position.iteration)]
+    _write(folder / names[0], state.averaged, {})
+    best = None
+    if state.best is not None:
+        best = {"iteration": state.best.iteration, "metrics": state.best.metrics}
+        names.append(_best_name(state.best.iteration))
+        if not (folder / names[1]).exists():
+            _write(folder / names[1], state.best.weights, {})
+    said = {"position": asdict(state.position), "best": best}
+    _write(folder / STATE, state.optimised, {_KEY: json.dumps(said)})
+    for pattern in (_averaged_name("*"), _best_name("*")):
+        for path in folder.glob(pattern):
+            if path.name not in names:
+                path.unlink()
+
+
+def load_state(folder: Path) -> RunState | None:
+    """The state, or None if there is none that can be read in full."""
+    try:
+        with safetensors.safe_open(folder / STATE, framework="pt", device="cpu") as file:
+            said = json.loads((file.metadata() or {})[_KEY])
+            optimised = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+        position, best = Position(**said["position"]), None
+        if said["best"]:
+            weights = safetensors.torch.load_file(folder / _best_name(said["best"]["iteration"]))
+            best = Snapshot(weights, **said["best"])
+        averaged = safetensors.torch.load_file(folder / _averaged_name(position.iteration))
+        return RunState(position, optimised, averaged, best)
+    except (OSError, safetensors.SafetensorError, KeyError, TypeError, ValueError):
+        return None
+
+
+def _averaged_name(iteration: int | str) -> str:
+    return f"averaged-{iteration}.safetensors"
+
+
+def _best_name(iteration: int | str) -> str:
+    return f"best-{iteration}.safetensors"
+
+
+def _write(path: Path, tensors: Tensors, metadata: dict[str, str]) -> None:
+    temporary = path.with_suffix(".tmp")
+    with temporary.open("wb") as file:
+        file.write(safetensors.torch.save(tensors, metadata=metadata))
+        file.flush()
+        os.fsync(file.fileno())
+    os.replace(temporary, path)

@@ -1,0 +1,231 @@
+"""An interrupted job, however rudely, goes on with the same command and ends the same."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import rasterio
+import safetensors
+from child_process import ended, read_until, started
+from geocfm.model.checkpoint import load_card
+from numpy.typing import NDArray
+from small_data import TINY, SmallRegion, json_lines, read_points, run_geocfm
+
+MOMENTS = (0.1, 0.4, 0.8)  # shares of the work at which the process is killed
+ITERATIONS = 150
+WITHIN = 15.0  # seconds
+
+
+def training(region: SmallRegion, out: Path) -> list[object]:
+    return [
+        *("train", *region.raster_options, "--occurrences", region.occurrences, *TINY),
+        *("--iterations", ITERATIONS, "--set", "training.save_every=0.01", "--out", out),
+    ]
+
+
+def mapping(region: SmallRegion, model: Path, out: Path) -> list[object]:
+    steps = ("--solver", "heun", "--steps", 30)  # long enough to be interrupted
+    return ["map", "--checkpoint", model, *region.raster_options, *steps, "--out", out]
+
+
+def work_folder(out: Path) -> Path:
+    return out.with_name(f".{out.name}.work")
+
+
+def finish(*arguments: object) -> list[dict[str, Any]]:
+    done = run_geocfm(*arguments, "--json")
+    assert done.returncode == 0, done.stdout + done.stderr
+    return json_lines(done.stdout)
+
+
+def begun_at(events: list[dict[str, Any]], stage: str) -> float:
+    """The share of the stage that was done when this process began with it."""
+    first = next(e for e in events if e["event"] == "progress" and e["stage"] == stage)
+    return float(first["done"] / first["total"])
+
+
+def weights(path: Path) -> dict[str, NDArray[Any]]:
+    with safetensors.safe_open(path, framework="np") as file:
+        return {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+
+
+def same_model(one: Path, other: Path) -> None:
+    """Bit for bit the same weights and figures."""
+    left, right = weights(one), weights(other)
+    assert left.keys() == right.keys()
+    assert all(left[name].tobytes() == right[name].tobytes() for name in left)
+    assert load_card(one).iterations == load_card(other).iterations
+    assert load_card(one).metrics == load_card(other).metrics
+
+
+def losses(log: Path) -> list[tuple[Any, ...]]:
+    rows = json_lines(log.read_text(encoding="utf-8"))
+    return [(r["iteration"], r.get("loss"), r.get("validation_loss")) for r in rows]
+
+
+@pytest.fixture(scope="module")
+def undisturbed(small_region: SmallRegion, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A model trained in one go."""
+    out = tmp_path_factory.mktemp("undisturbed") / "model.safetensors"
+    finish(*training(small_region, out))
+    return out
+
+
+@pytest.fixture(scope="module")
+def undisturbed_map(
+    small_region: SmallRegion, trained: Any, tmp_path_factory: pytest.TempPathFactory
+) -> Path:
+    """A map made in one go."""
+    out = tmp_path_factory.mktemp("undisturbed") / "map.tif"
+    finish(*mapping(small_region, trained.checkpoint, out))
+    return out
+
+
+def test_training_killed_three_times_equals_training_in_one_go(
+    small_region: SmallRegion, undisturbed: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "model.safetensors"
+    for moment in MOMENTS:
+        with started(*training(small_region, out)) as child:
+            read_until(child, "Training", moment)
+            child.kill()  # SIGKILL; on Windows, TerminateProcess
+        assert {path.name for path in tmp_path.iterdir()} == {work_folder(out).name}
+    state = work_folder(out) / "state.safetensors"
+    assert state.stat().st_size <= 3 * undisturbed.stat().st_size
+    events = finish(*training(small_region, out))
+    assert begun_at(events, "Training") > MOMENTS[-2]
+    same_model(undisturbed, out)
+    same_model(
+        undisturbed.with_name("model.last.safetensors"), out.with_name("model.last.safetensors")
+    )
+    assert losses(undisturbed.with_name("model.log.jsonl")) == losses(tmp_path / "model.log.jsonl")
+    assert {path.name for path in tmp_path.iterdir()} == {
+        *("model.safetensors", "model.last.safetensors", "model.log.jsonl")
+    }
+
+
+@pytest.mark.parametrize("moment", [0.4, 0.7, "assembling"])
+def test_a_killed_map_goes_on_and_equals_one_made_in_one_go(
+    moment: float | str,
+    small_region: SmallRegion,
+    trained: Any,
+    undisturbed_map: Path,
+    tmp_path: Path,
+) -> None:
+    out = tmp_path / "map.tif"
+    command = mapping(small_region, trained.checkpoint, out)
+    with started(*command) as child:
+        read_until(child, "Mapping", 0.05 if isinstance(moment, str) else moment)
+        if isinstance(moment, str):
+            wait_for(lambda: (work_folder(out) / "raw.tif").exists())
+        child.kill()
+    assert [path.name for path in tmp_path.iterdir()] == [work_folder(out).name]
+    events = finish(*command)
+    if isinstance(moment, float):
+        assert begun_at(events, "Mapping") > 0  # two rows of windows before are needed again
+    else:
+        assert not any(e["event"] == "progress" and e["stage"] == "Mapping" for e in events)
+    with rasterio.open(undisturbed_map) as one, rasterio.open(out) as other:
+        assert one.read().tobytes() == other.read().tobytes()
+        assert without_out(one.tags()) == without_out(other.tags())
+    assert [path.name for path in tmp_path.iterdir()] == ["map.tif"]
+
+
+def without_out(tags: dict[str, str]) -> dict[str, Any]:
+    provenance = json.loads(tags["GEOCFM_PROVENANCE"])
+    provenance["job"].pop("out")
+    return {**tags, "GEOCFM_PROVENANCE": provenance}
+
+
+def wait_for(condition: Callable[[], bool]) -> None:
+    end = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.002)
+
+
+@pytest.mark.parametrize(
+    ("stage", "moment"),
+    [("Drawing points", 0.3), ("Densities of the points", 0.3)],
+    ids=["drawing", "densities"],
+)
+def test_killed_draws_go_on_and_equal_those_made_in_one_go(
+    stage: str, moment: float, small_region: SmallRegion, trained: Any, tmp_path: Path
+) -> None:
+    def drawing(out: Path) -> list[object]:
+        return [
+            *("sample", "--checkpoint", trained.checkpoint, *small_region.raster_options),
+            *("--solver", "heun", "--steps", 30, "--points", 100, "--out", out),
+        ]
+
+    out = tmp_path / "killed.gpkg"
+    with started(*drawing(out)) as child:
+        read_until(child, stage, moment)
+        child.kill()
+    assert [path.name for path in tmp_path.iterdir()] == [work_folder(out).name]
+    assert list((work_folder(out) / "draws").glob("*.npz"))
+    finish(*drawing(out))
+    finish(*drawing(tmp_path / "whole.gpkg"))
+    killed, whole = (
+        read_points(tmp_path / name, small_region.grid) for name in ("killed.gpkg", "whole.gpkg")
+    )
+    assert np.array_equal(killed[0], whole[0])
+    assert all(np.array_equal(killed[1][field], whole[1][field]) for field in whole[1])
+    assert {path.name for path in tmp_path.iterdir()} == {"killed.gpkg", "whole.gpkg"}
+
+
+STOPS: dict[str, Callable[[subprocess.Popen[str]], None]] = {
+    "closed stdin": lambda child: child.stdin.close(),  # type: ignore[union-attr]
+}
+if os.name != "nt":
+    STOPS["ctrl-c"] = lambda child: child.send_signal(signal.SIGINT)
+    STOPS["sigterm"] = lambda child: child.send_signal(signal.SIGTERM)
+
+
+@pytest.mark.parametrize("how", STOPS)
+def test_stopped_training_keeps_the_best_so_far_and_goes_on(
+    how: str, small_region: SmallRegion, undisturbed: Path, tmp_path: Path
+) -> None:
+    out, unfinished = tmp_path / "model.safetensors", tmp_path / "model.unfinished.safetensors"
+    with started(*training(small_region, out), stdin=subprocess.PIPE) as child:
+        read_until(child, "Training", 0.2)
+        STOPS[how](child)
+        child.stdin = None  # communicate() would write to it
+        events, error = ended(child, WITHIN)
+        assert child.returncode == 130
+    assert error == ""
+    assert events[-1]["event"] == "cancelled"
+    assert "same command" in events[-1]["message"]
+    assert [e["path"] for e in events if e["event"] == "artifact"] == [str(unfinished)]
+    stopped_at = load_card(unfinished).iterations
+    assert 1 <= stopped_at < ITERATIONS
+    assert not out.exists()
+    events = finish(*training(small_region, out))
+    assert begun_at(events, "Training") > stopped_at / ITERATIONS
+    same_model(undisturbed, out)
+    assert not unfinished.exists()
+
+
+def test_a_time_budget_goes_on_with_the_time_that_is_left(
+    small_region: SmallRegion, tmp_path: Path
+) -> None:
+    out = tmp_path / "model.safetensors"
+    command = [
+        *("train", *small_region.raster_options, "--occurrences", small_region.occurrences),
+        *(*TINY, "--minutes", 0.1, "--set", "training.save_every=0.01", "--out", out),
+    ]
+    with started(*command) as child:
+        read_until(child, "Training", 0.5)
+        child.kill()
+    assert begun_at(finish(*command), "Training") > 0.4
+    seconds = json_lines((tmp_path / "model.log.jsonl").read_text(encoding="utf-8"))[-1]["seconds"]
+    assert 6 <= seconds < 7
