@@ -36,6 +36,17 @@ def _refuse_empty_name(value: Any) -> Any:
     return value
 
 
+def _ending_in(*suffixes: str) -> AfterValidator:
+    """A check of a file's name: programs go by its ending."""
+
+    def check(path: Path) -> Path:
+        if path.suffix.lower() not in suffixes:
+            raise ValueError(f"its name must end in {' or '.join(suffixes)}")
+        return path
+
+    return AfterValidator(check)
+
+
 def _parse_extent(value: Any) -> Any:
     if isinstance(value, str):
         try:
@@ -62,6 +73,11 @@ OptionalExtent = Annotated[
     BeforeValidator(_parse_extent),
     AfterValidator(_refuse_empty_extent),
 ]
+
+
+ModelName = Annotated[FileName, _ending_in(".safetensors")]
+MapName = Annotated[FileName, _ending_in(".tif", ".tiff")]
+PointsName = Annotated[FileName, _ending_in(".gpkg", ".geojson", ".json", ".csv")]
 
 
 class Job(BaseModel):
@@ -148,7 +164,7 @@ class TrainJob(LearningJob, WritingJob):
     )
     seed: int = Field(1, ge=0, lt=2**63, description="Same seed, same result.")
     device: str = Field("auto", pattern=DEVICE, description="auto, cpu, cuda, cuda:1 or mps.")
-    out: FileName = Field(description="The model to write, a .safetensors file.")
+    out: ModelName = Field(description="The model to write, a .safetensors file.")
 
 
 class ApplyingJob(_Rasters, WritingJob):
@@ -179,7 +195,7 @@ class RegionJob(ApplyingJob):
 class MapJob(RegionJob):
     """Make the prospectivity map: relative density as a Cloud Optimized GeoTIFF."""
 
-    out: FileName = Field(description="The GeoTIFF to write.")
+    out: MapName = Field(description="The GeoTIFF to write, .tif.")
 
 
 class SampleJob(RegionJob):
@@ -189,7 +205,7 @@ class SampleJob(RegionJob):
         None, ge=1, le=1_000_000, description="Points of each draw; the model's own by default."
     )
     draws: int = Field(4, ge=1, le=10_000, description="How many independent draws.")
-    out: FileName = Field(description="The GeoPackage to write.")
+    out: PointsName = Field(description="The points to write: .gpkg, .geojson or .csv.")
 
 
 class EvaluateJob(ApplyingJob, OccurrenceInput):

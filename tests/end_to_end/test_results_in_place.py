@@ -285,6 +285,23 @@ def test_a_file_where_a_folder_should_be_and_a_folder_where_a_file_should_be(
     assert sorted(path.name for path in tmp_path.iterdir()) == ["file", "folder.tif"]
 
 
+def test_an_input_is_never_replaced_by_the_result(
+    geocfm: Geocfm, small_region: SmallRegion, trained: Any, tmp_path: Path
+) -> None:
+    folder = tmp_path / "inputs"
+    shutil.copytree(small_region.folder, folder)
+    region = SmallRegion(folder, small_region.grid, small_region.points)
+    model = Path(shutil.copy(trained.checkpoint, folder))
+    before = {path: path.read_bytes() for path in folder.iterdir()}
+    for command in (
+        map_command(region, model, region.raster("ridge")),
+        map_command(region, model, folder / ".." / "inputs" / "ridge.tif"),
+        [*sample_command(region, model, region.occurrences), "--aoi", region.occurrences],
+    ):
+        refused(geocfm(*command, "--overwrite"), "is an input of this very job", "another --out")
+    assert {path: path.read_bytes() for path in folder.iterdir()} == before
+
+
 def test_a_refused_job_leaves_no_folder_behind(
     geocfm: Geocfm, small_region: SmallRegion, trained: Any, tmp_path: Path
 ) -> None:

@@ -209,7 +209,7 @@ def _budget(settings: Settings) -> str:
     if iterations:
         bounds.append(f"{iterations:,} iterations")
     if minutes:
-        bounds.append(f"{minutes:g} minutes")
+        bounds.append(f"{minutes:g} {'minute' if minutes == 1 else 'minutes'}")
     return " or ".join(bounds)
 
 

@@ -89,6 +89,7 @@ class Workplace:
 @contextmanager
 def workplace(job: WritingJob, provenance: Provenance) -> Iterator[Workplace]:
     """Claim the job's results for this process, and go on from what an earlier run left."""
+    _refuse_inputs(job, provenance)
     folder = _folder(job.out)
     made = _make_folders(folder)
     try:
@@ -109,6 +110,14 @@ def workplace(job: WritingJob, provenance: Provenance) -> Iterator[Workplace]:
         for path in (folder, *reversed(made)):
             with suppress(OSError):  # what is not empty stays
                 path.rmdir()
+
+
+def _refuse_inputs(job: WritingJob, provenance: Provenance) -> None:
+    """A result must not replace what it is made from, --overwrite or not."""
+    inputs = {os.path.realpath(entry.path) for entry in provenance.inputs}
+    for path in results_of(job):
+        if os.path.realpath(path) in inputs:
+            raise UserError(f"{path} is an input of this very job.", "Choose another --out.")
 
 
 def _explained(error: Exception, folder: Path) -> Exception:

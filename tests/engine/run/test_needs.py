@@ -240,8 +240,8 @@ def test_what_does_not_fit_is_said_in_gigabytes():
 
 @pytest.mark.parametrize(
     ("size", "text"),
-    [(0, "0 kB"), (250_000, "250 kB"), (640_000_000, "640 MB"), (1_440_000_000, "1.4 GB"), (3 * 10**12, "3.0 TB"),
-     (12_345_678 * 10**9, "12,346 TB")],
+    [(0, "0 kB"), (250_000, "250 kB"), (640_000_000, "640 MB"), (1_440_000_000, "1.4 GB"),
+     (3 * 10**12, "3.0 TB"), (12_345_678 * 10**9, "12,346 TB")],
 )  # fmt: skip
 def test_amounts_are_readable(size, text):
     assert room._amount(size) == text
