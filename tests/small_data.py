@@ -175,7 +175,7 @@ def child_environment() -> dict[str, str]:
 
 def command_line(*arguments: object) -> list[str]:
     """``geocfm ...`` as a child of this Python."""
-    return [sys.executable, "-m", "geocfm.cli", *map(str, arguments)]
+    return [sys.executable, "-m", "geocfm", *map(str, arguments)]
 
 
 def run_geocfm(*arguments: object, timeout: float = 100) -> subprocess.CompletedProcess[str]:

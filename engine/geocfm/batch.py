@@ -5,18 +5,33 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Sequence
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
-from geocfm.errors import Cancelled
+from geocfm.errors import Cancelled, Interrupted
 from geocfm.events import Failed, Finished, JobEnded, JobStarted, Reporter, Stopped
 from geocfm.job import Job, WritingJob
 from geocfm.job_file import BatchJob, place
 from geocfm.layer_spec import readings
-from geocfm.outcome import Outcome, attempt
+from geocfm.outcome import Outcome, attempt, load_engine
+from geocfm.results import results_of
 
 
-def run_batch(jobs: Sequence[BatchJob], reporter: Reporter) -> Outcome:
-    """Run the jobs in order; one whose input was to come from a job that failed is skipped."""
+def run_batch(jobs: Sequence[BatchJob], files: Sequence[Path], reporter: Reporter) -> Outcome:
+    """Run the jobs of the files in order, unless another process is at work on one of them."""
+    load_engine()
+    from geocfm.run.claim import claim
+
+    with ExitStack() as claims:
+        for path in dict.fromkeys(map(place, files)):
+            folder = Path(path).with_name(f".{Path(path).name}.work")
+            with suppress(Interrupted):  # beside a file that is only for reading there is no lock
+                claims.enter_context(claim(folder, Path(path)))
+        return _run_all(jobs, reporter)
+
+
+def _run_all(jobs: Sequence[BatchJob], reporter: Reporter) -> Outcome:
+    """One whose input was to come from a job that did not finish is skipped."""
     start = time.monotonic()
     ended: list[JobEnded] = []
     missing: dict[str, str] = {}  # what was to be written, and the name of the job that did not
@@ -93,14 +108,16 @@ def _outcome(ended: Sequence[JobEnded], cancelled: bool, seconds: float) -> Outc
 
 def check_batch(jobs: Sequence[BatchJob], reporter: Reporter) -> Outcome:
     """Say of each job what stands in its way, and run none."""
-    from geocfm.run.rehearsal import problems_of  # torch and GDAL load only when there is work
+    load_engine()
+    from geocfm.run.rehearsal import is_done, problems_of
 
     start = time.monotonic()
     coming: set[str] = set()
     rows = []
     for job in jobs:
         problems = problems_of(job.job, coming & _inputs(job.job))
-        coming |= _outputs(job.job)
+        if not is_done(job.job):
+            coming |= _outputs(job.job)
         rows.append(
             {
                 "number": job.number,
@@ -132,6 +149,4 @@ def _inputs(job: Job) -> set[str]:
 
 
 def _outputs(job: Job) -> set[str]:
-    from geocfm.run.workplace import results_of
-
     return {place(path) for path in results_of(job)} if isinstance(job, WritingJob) else set()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import os
 import sys
 import time
 from collections.abc import Callable
@@ -14,7 +15,7 @@ import typer
 
 from geocfm import __version__
 from geocfm.batch import check_batch, run_batch
-from geocfm.events import Failed, Finished, JsonSink, Reporter, Sink, Started, TerminalSink
+from geocfm.events import Failed, Finished, JsonSink, LastingSink, Reporter, Started, TerminalSink
 from geocfm.job import COMMANDS, Job, MemoryJob, make_job, option_name
 from geocfm.job_file import FILE_COMMANDS, load_jobs
 from geocfm.job_writing import add_job, job_as_toml
@@ -52,7 +53,9 @@ def _option(kind: type[Job], name: str) -> inspect.Parameter:
     if extra.get("argument"):
         declared: Any = typer.Argument(help=said)
     else:
-        declared = typer.Option(option_name(kind, name), help=said)
+        number = _number_type(field.annotation)
+        shown = {int: "INTEGER", float: "NUMBER"}.get(number)
+        declared = typer.Option(option_name(kind, name), help=said, metavar=shown)
     default = inspect.Parameter.empty if field.is_required() else field.default
     return inspect.Parameter(
         name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[base, declared]
@@ -60,16 +63,29 @@ def _option(kind: type[Job], name: str) -> inspect.Parameter:
 
 
 def _option_type(annotation: Any) -> Any:
-    """What the shell can give: text, numbers, flags and lists of text; the schema checks it."""
+    """What the shell can give: flags, paths, lists and text; the schema checks it."""
     if get_origin(annotation) is list:
         return list[str]
-    for plain in (bool, int, float, Path):
+    for plain in (bool, Path):
         if annotation is plain:
             return plain
         if set(get_args(annotation)) == {plain, type(None)}:
             return plain | None
-    required = type(None) not in get_args(annotation)
-    return str if required else str | None
+    return str | None
+
+
+def _number_type(annotation: Any) -> Any:
+    """int or float for a field that holds such a number."""
+    return next((kind for kind in (int, float) if annotation in (kind, kind | None)), None)
+
+
+def _as_number(kind: type[Job], name: str, value: Any) -> Any:
+    """A number for the schema to check; text that is none is left for it to refuse."""
+    number = _number_type(kind.model_fields[name].annotation)
+    try:
+        return number(value) if number and value is not None else value
+    except ValueError:
+        return value
 
 
 def _command(kind: type[Job], work: Callable[..., int], **more: Any) -> Callable[..., None]:
@@ -77,7 +93,8 @@ def _command(kind: type[Job], work: Callable[..., int], **more: Any) -> Callable
 
     def command(**options: Any) -> None:
         own = {name: options.pop(name) for name in more}
-        raise typer.Exit(work(options, **own))
+        values = {name: _as_number(kind, name, value) for name, value in options.items()}
+        raise typer.Exit(work(values, **own))
 
     required_first = sorted(kind.model_fields, key=lambda f: not kind.model_fields[f].is_required())
     parameters = [_option(kind, field) for field in required_first]
@@ -153,7 +170,7 @@ def _run(
 
     def work(reporter: Reporter) -> Outcome:
         jobs = load_jobs(files, overwrite=overwrite)
-        return check_batch(jobs, reporter) if dry_run else run_batch(jobs, reporter)
+        return check_batch(jobs, reporter) if dry_run else run_batch(jobs, files, reporter)
 
     raise typer.Exit(speak("run", json, work))
 
@@ -169,7 +186,7 @@ def _main(
 
 def speak(command: str, as_json: bool, work: Callable[[Reporter], Outcome]) -> int:
     """Say who speaks, do the work, say how it ended, and give the exit code for it."""
-    sink: Sink = JsonSink() if as_json else TerminalSink()
+    sink = LastingSink(JsonSink() if as_json else TerminalSink())
     asked = stop_requests(watch_stdin=as_json)
     try:
         sink.emit(Started(command=command, versions=software_versions()))
@@ -196,13 +213,16 @@ def main() -> None:
         command = " ".join(takewhile(words.__contains__, sys.argv[1:]))
         if hasattr(error, "format_message"):  # typer's own: an option missing, unknown, no number
             asked = " ".join(filter(None, ("geocfm", command, "--help")))
-            end = Failed(message=error.format_message(), hint=f"'{asked}' says what there is.")
+            hint = f"'{asked}' says what there is."
+            if "extra argument" in error.format_message() and "--raster" in sys.argv:
+                hint = "If these come of a pattern, put it in quotes: --raster 'data/*.tif'."
+            end = Failed(message=error.format_message(), hint=hint)
             outcome = Outcome("failed", end, 0)
         else:
             outcome = ended_by(error, command)
         code = speak(command, "--json" in sys.argv, lambda reporter: outcome)
+    try:
+        sys.stdout.flush()
+    except OSError:  # else Python would try again at the end, and complain
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     sys.exit(code)
-
-
-if __name__ == "__main__":
-    main()

@@ -8,6 +8,7 @@ from __future__ import annotations
 import sys
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any, Literal, Protocol, TextIO
 
@@ -176,6 +177,33 @@ class JsonSink:
 
     def close(self) -> None:
         """Nothing to do: every line went out at once."""
+
+
+class LastingSink:
+    """Goes quiet when nothing more can be written, as to a log on a full disk: the work goes on."""
+
+    def __init__(self, sink: Sink) -> None:
+        self._sink = sink
+        self._quiet = False
+
+    def emit(self, event: _Event) -> None:
+        """Show the event while that is possible; that nobody reads any more is for the caller."""
+        self._attempt(lambda: self._sink.emit(event))
+
+    def close(self) -> None:
+        """Nothing more will come."""
+        self._attempt(self._sink.close)
+
+    def _attempt(self, show: Callable[[], None]) -> None:
+        if self._quiet:
+            return
+        try:
+            show()
+        except BrokenPipeError:
+            self._quiet = True
+            raise
+        except OSError:
+            self._quiet = True
 
 
 class TerminalSink:

@@ -27,12 +27,15 @@ DEVICE = r"^(auto|cpu|cuda(:\d+)?|mps)$"
 # beyond these a number is a slip of the keyboard
 MOST_CELLS = 1_000_000  # along a side
 MOST_STEPS = 100_000_000
+BACKSLASHES = "In a job file write Windows paths in single quotes, 'D:\\maps\\mag.tif', or with /"
 CORNERS = "four numbers are needed, xmin,ymin,xmax,ymax"
 
 
-def _refuse_empty_name(value: Any) -> Any:
-    if isinstance(value, str) and (not value.strip() or "\0" in value):
+def _refuse_no_name(value: Any) -> Any:
+    if isinstance(value, str) and not value.strip():
         raise ValueError("it is no name of a file")
+    if isinstance(value, str) and any(ord(letter) < ord(" ") for letter in value):
+        raise ValueError(f"it holds what no path does. {BACKSLASHES}")
     return value
 
 
@@ -65,8 +68,8 @@ def _refuse_empty_extent(extent: Extent | None) -> Extent | None:
 
 
 # strict as jobs are, a Path could not be given as text
-FileName = Annotated[Path, Strict(False), BeforeValidator(_refuse_empty_name)]
-OptionalFileName = Annotated[Path | None, Strict(False), BeforeValidator(_refuse_empty_name)]
+FileName = Annotated[Path, Strict(False), BeforeValidator(_refuse_no_name)]
+OptionalFileName = Annotated[Path | None, Strict(False), BeforeValidator(_refuse_no_name)]
 OptionalExtent = Annotated[
     Extent | None,
     Strict(False),
@@ -87,7 +90,7 @@ class Job(BaseModel):
 
 
 class _Rasters(Job):
-    raster: list[Annotated[str, Field(pattern=r"^[^\x00]+$")]] = Field(
+    raster: list[Annotated[str, BeforeValidator(_refuse_no_name)]] = Field(
         min_length=1,
         description="A layer: [name=]path[:band]. Repeat it, or give a pattern: 'data/*.tif'.",
     )
@@ -199,7 +202,7 @@ class MapJob(RegionJob):
 
 
 class SampleJob(RegionJob):
-    """Draw plausible occurrences, as points in a GeoPackage."""
+    """Draw plausible occurrences, as points."""
 
     points: int | None = Field(
         None, ge=1, le=1_000_000, description="Points of each draw; the model's own by default."

@@ -19,9 +19,10 @@ from pydantic import BaseModel, Field, ValidationError, create_model
 from pydantic_core import ErrorDetails
 
 from geocfm.errors import UserError
-from geocfm.job import COMMANDS, Job, WritingJob, option_name
+from geocfm.job import BACKSLASHES, COMMANDS, Job, WritingJob, option_name
 from geocfm.layer_spec import is_dataset_name, move_spec
 from geocfm.mistakes import explain, nearest_name, shown
+from geocfm.results import results_of
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -145,7 +146,9 @@ def parse(text: str, path: Path) -> Any:
     try:
         return json.loads(text) if suffix == ".json" else tomllib.loads(text)
     except (ValueError, RecursionError) as error:
-        raise UserError(f"{path} is not valid {suffix[1:].upper()}: {error}.") from None
+        hint = f"{BACKSLASHES}." if "\\" in text else "Compare it with the example in the guide."
+        said = f"{path} is not valid {suffix[1:].upper()}: {error}."
+        raise UserError(said, hint) from None
 
 
 def check_text(text: str, path: Path, first: int = 1) -> tuple[list[BatchJob], list[str]]:
@@ -160,7 +163,9 @@ def check_text(text: str, path: Path, first: int = 1) -> tuple[list[BatchJob], l
     twice = [name for name, count in names.items() if count > 1]
     if twice:
         return [], [f"{path}: several jobs have the name '{name}'." for name in twice]
-    folder = str(path.parent.absolute())  # so that results mean the same wherever they are run from
+    folder = os.path.realpath(
+        path.parent
+    )  # so that results mean the same wherever they are run from
     jobs = []
     for number, entry in enumerate(file.jobs, first):
         kind = FILE_COMMANDS[entry.command]
@@ -189,15 +194,16 @@ def place(path: Path | str) -> str:
 
 def written_twice(jobs: Sequence[BatchJob]) -> list[str]:
     """A sentence for every result that several jobs would write."""
-    writers: dict[str, list[BatchJob]] = {}
+    writers: dict[str, list[str]] = {}
     for job in jobs:
         if isinstance(job.job, WritingJob):
-            writers.setdefault(place(job.job.out), []).append(job)
-    return [
-        f"{', '.join(job.name for job in several)}: they write the same result, {out}."
-        for out, several in writers.items()
-        if len(several) > 1
-    ]
+            for path in results_of(job.job):
+                writers.setdefault(place(path), []).append(job.name)
+    found: dict[str, str] = {}  # one sentence for all that the same jobs write
+    for result, names in writers.items():
+        if len(names) > 1:
+            found.setdefault(", ".join(names), result)
+    return [f"{names}: they write the same result, {result}." for names, result in found.items()]
 
 
 def _with_defaults(content: Any) -> Any:
@@ -232,7 +238,9 @@ def _mistake(error: ErrorDetails, content: Any) -> str:
         case ("jobs", int(index)):
             return f"jobs[{index + 1}]{_no_command(content['jobs'][index])}"
         case ("jobs",):
-            return "there are no jobs; write each as a [[jobs]] table."
+            return (
+                "there are no jobs; each is a [[jobs]] table, in JSON an entry of the list 'jobs'."
+            )
         case ("defaults", str(key), *_) if key in OWN:
             return f"defaults.{key}: it belongs to each job, not to the defaults."
         case ("defaults", str(key), *_):
@@ -240,9 +248,9 @@ def _mistake(error: ErrorDetails, content: Any) -> str:
         case ("defaults",):
             return "defaults: they must be a [defaults] table."
         case (key,):
-            return (
-                f"{key}: only [defaults] and [[jobs]] stand here; a job's keys go under [[jobs]]."
-            )
+            near = nearest_name(str(key), ["jobs", "defaults"]).rstrip()
+            own = "only 'defaults' and 'jobs' stand here; a job's keys belong to a job."
+            return f"{key}: {near or own}"
     return "it must hold a table with 'jobs'."
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Sequence
+from pathlib import PurePath
 from typing import Any
 
 from pydantic import BaseModel
@@ -48,6 +49,9 @@ def shown(value: Any) -> str:
     """A value as its writer would recognise it."""
     if isinstance(value, bool):
         return "true" if value else "false"
+    if isinstance(value, PurePath):  # its end says more than its beginning
+        text = str(value)
+        return text if len(text) <= LONGEST_SHOWN else f"…{text[-LONGEST_SHOWN:]}"
     text = f"'{value}'" if isinstance(value, str) else str(value)
     return text if len(text) <= LONGEST_SHOWN else f"{text[:LONGEST_SHOWN]}…"
 

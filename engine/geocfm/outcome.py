@@ -10,8 +10,10 @@ import tempfile
 import time
 import traceback
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
+from pathlib import Path
 from typing import Literal
 
 from geocfm.errors import FULL, Cancelled, UserError, disk_full
@@ -40,14 +42,14 @@ def attempt(job: Job, reporter: Reporter) -> Outcome:
     """Run the job; nothing it raises gets past here."""
     start = time.monotonic()
     try:
-        _load_engine()(job, reporter)
+        load_engine()(job, reporter)
     except BaseException as error:
         return ended_by(error, job, time.monotonic() - start)
     seconds = time.monotonic() - start
     return Outcome("done", Finished(seconds=seconds), seconds)
 
 
-def _load_engine() -> Callable[[Job, Reporter], None]:
+def load_engine() -> Callable[[Job, Reporter], None]:
     """Import what does the work: torch and GDAL load only when there is some."""
     gc.disable()  # its rounds over what torch brings take longer than half the import
     try:
@@ -94,7 +96,7 @@ def _as_user_error(error: BaseException) -> UserError | None:
 def _apology(error: BaseException, work: object) -> Failed:
     """For an error of ours: one line, and a log file with all that a developer needs."""
     try:
-        handle, path = tempfile.mkstemp(prefix="geocfm-error-", suffix=".log")
+        handle, path = _new_log(getattr(work, "out", None))
         with os.fdopen(handle, "w", encoding="utf-8") as log:
             log.write(
                 f"{datetime.now().astimezone().isoformat(timespec='seconds')}\n"
@@ -109,3 +111,11 @@ def _apology(error: BaseException, work: object) -> Failed:
         hint=f"Please report it with this log: {path}" if path else "",
         log=path,
     )
+
+
+def _new_log(out: Path | None) -> tuple[int, str]:
+    """A file beside the result, where a server's user finds it, or else a temporary one."""
+    if out is not None:
+        with suppress(OSError):
+            return tempfile.mkstemp(".log", "geocfm-error-", os.path.abspath(out.parent))
+    return tempfile.mkstemp(".log", "geocfm-error-")

@@ -56,6 +56,11 @@ BAD: dict[str, tuple[Make, tuple[str, ...], tuple[str, ...]]] = {
         (),
         ("smaller than a cell of the grid (100 m)", "larger"),
     ),
+    "as QGIS names a layer": (
+        lambda folder: f"{shapes(BOX)(folder)}|layername=area",
+        (),
+        ("Write it as --aoi", "area.gpkg --aoi-layer area."),
+    ),
     "no such layer": (shapes(BOX), ("--aoi-layer", "lease"), ("has no layer 'lease'", "area")),
 }
 

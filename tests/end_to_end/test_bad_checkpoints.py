@@ -19,6 +19,7 @@ Refused = Callable[..., str]
 Spoil = Callable[[bytes], bytes]
 Header = dict[str, Any]
 
+OUT = {"map": "map.tif", "sample": "points.gpkg", "evaluate": "evaluation"}
 FIRST, SECOND = "unet.final.bias", "unet.final.weight"
 
 
@@ -101,6 +102,14 @@ BAD: dict[str, tuple[Spoil, tuple[str, ...]]] = {
     "foreign": (header(lambda head: head.update(__metadata__={"format": "pt"})), FOREIGN),
     "without a grid": (card("grid", value=None), FOREIGN),
     "newer": (card("format", value=99), ("made by a newer GeoCFM (format 99", "Update GeoCFM")),
+    "with a new setting": (
+        card("settings", "network", "attention", value=4),
+        ("has a setting that this GeoCFM does not know: settings.network.attention", "newer"),
+    ),
+    "with a new value of a setting": (
+        card("settings", "sampling", "solver", value="dopri5"),
+        ("does not know: settings.sampling.solver", "perhaps from a newer GeoCFM: update"),
+    ),
     "vast network": (card("settings", "network", "width", value=8 * 10**8), UNFIT),
     "deep network": (card("settings", "network", "head_depth", value=10**9), UNFIT),
     "other network": (card("settings", "network", "features", value=8), UNFIT),
@@ -148,7 +157,7 @@ def test_what_is_no_checkpoint_at_all(
         (tmp_path / "gone.safetensors", ("There is no checkpoint at", "Check the path")),
     ):
         given = ("--checkpoint", path, *region.raster_options, *more)
-        refused([command, *given, "--out", tmp_path / "out.gpkg"], *words)
+        refused([command, *given, "--out", tmp_path / OUT[command]], *words)
 
 
 def test_other_layers_are_told_by_name(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -37,6 +38,7 @@ def table(header: str, xy: NDArray[np.float64], separator: str = ",", point: str
 
 BAD_TABLES: dict[str, tuple[str, tuple[str, ...], tuple[str, ...]]] = {
     "empty": ("", (), ("is empty",)),
+    "only separators": (",,\n,,\n", (), ("No coordinate columns", "must name the columns")),
     "only a header": ("lon,lat\n", (), ("There are no occurrences in", "another file")),
     "text in a coordinate": (
         "site,lon,lat\nA,117.1,-27.2\nB,117E,-27.2\n",
@@ -66,7 +68,50 @@ BAD_TABLES: dict[str, tuple[str, tuple[str, ...], tuple[str, ...]]] = {
     "no CRS": (
         table("x,y", METRES),
         (),
-        ("do not say in which coordinate system", "--occurrences-crs"),
+        (
+            "do not say in which coordinate system they are; as EPSG:32750 60 of 60 lie inside",
+            "--occurrences-crs EPSG:32750",
+        ),
+    ),
+    "no CRS, in degrees": (
+        table("x,y", DEGREES),
+        (),
+        ("as EPSG:4326 60 of 60 lie inside the grid", "give --occurrences-crs EPSG:4326"),
+    ),
+    "no CRS, and elsewhere": (
+        table("x,y", METRES + 1e5),
+        (),
+        ("do not say in which", "EPSG:20350; they are too large for longitude and latitude"),
+    ),
+    "a CRS of heights": (
+        table("x,y", METRES),
+        ("--occurrences-crs", "EPSG:5711"),
+        ("EPSG:5711 is not a map projection or longitude and latitude", "such as EPSG:20350"),
+    ),
+    "a layer of a table": (
+        table("lon,lat", DEGREES),
+        ("--layer", "gold"),
+        ("--layer gold means nothing for", "a table has no layers", "Leave it out"),
+    ),
+    "thousands": (
+        'x,y\n"502,345.2","6,990,000"\n',
+        ("--occurrences-crs", "EPSG:32750"),
+        ("'502,345.2' in the coordinate column 'x'", "separators of thousands"),
+    ),
+    "spaces": (
+        table("lon lat", DEGREES, " "),
+        (),
+        ("No coordinate columns", "separated by comma, semicolon, tab or |"),
+    ),
+    "no minus before latitudes": (
+        table("lon,lat", DEGREES * [1, -1]),
+        (),
+        ("with the sign of y changed 60 of 60 do", "South of the equator latitude is below 0"),
+    ),
+    "a minus before longitudes": (
+        table("lon,lat", DEGREES * [-1, 1]),
+        (),
+        ("with the sign of x changed 60 of 60 do",),
     ),
     "no such CRS": (
         table("x,y", METRES),
@@ -109,7 +154,11 @@ BAD_TABLES: dict[str, tuple[str, tuple[str, ...], tuple[str, ...]]] = {
         ("lies inside the grid: they lie at x 137", "the grid at x 117", "Check the CRS"),
     ),
     "without locations": ("lon,lat,site\n,,A\n,,B\n", (), ("has a location", "fill in")),
-    "one": (table("lon,lat", DEGREES[:1]), (), ("At least 3 are needed", "add occurrences")),
+    "one": (
+        table("lon,lat", DEGREES[:1]),
+        (),
+        ("Of 1 occurrence 1 is used. At least 3 are needed", "add occurrences"),
+    ),
     "two": (table("lon,lat", DEGREES[:2]), (), ("At least 3 are needed", "add occurrences")),
     "two inside": (
         table("lon,lat", np.concatenate([DEGREES[:2], FAR])),
@@ -164,6 +213,74 @@ def test_tables_of_other_habits_are_read(
     assert "Of 60 occurrences 60 are used" in result.output
 
 
+def rows(count: int, comment: str = "old shaft") -> list[str]:
+    return [f"{comment},{x},{y},{n}\n" for n, (x, y) in enumerate(DEGREES[:count].tolist())]
+
+
+def with_marks(*numbers: int) -> str:
+    """A table in which some rows begin with a quotation mark that is never closed."""
+    lines = ["comment,lon,lat,n\n", *rows(60)]
+    return "".join(f'"{line}' if n in numbers else line for n, line in enumerate(lines, start=1))
+
+
+@pytest.mark.parametrize(
+    ("text", "first", "last"),
+    [
+        (with_marks(2), 2, "the end of the file"),
+        (with_marks(2, 3), 2, "line 3"),
+        (with_marks(2, 32), 2, "line 32"),
+        (with_marks(61), 61, "the end of the file"),
+        (with_marks(1), 1, "the end of the file"),
+        (with_marks(31).replace(",40\n", ',40"\n'), 31, "line 42"),
+        (with_marks(31).replace(",30\n", ',30"\n'), 31, "line 32"),
+        ("lon,lat\n" + "".join(f'"{x},{y}\n' for x, y in DEGREES[:9].tolist()), 2, "line 3"),
+    ],
+)
+def test_a_quotation_mark_without_its_partner_loses_no_rows(
+    text: str, first: int, last: str, refused: Refused, small_region: SmallRegion, tmp_path: Path
+) -> None:
+    path = tmp_path / "points.csv"
+    path.write_text(text, encoding="utf-8")
+    refused(
+        given(small_region, path),
+        f"Line {first} of '{path}': a quoted value runs on to {last}.",
+        "Perhaps a quotation mark lacks its partner.",
+    )
+
+
+COMMENTS = ("two\nlines", "two, or\n\nthree", "so he said:\r\n1, 2\nand left", "ok\x85", "\n")
+
+
+@pytest.mark.parametrize("comment", COMMENTS)
+@pytest.mark.parametrize("place", [0, 1, 2])
+def test_comments_of_several_lines_are_read(
+    place: int, comment: str, geocfm: Geocfm, small_region: SmallRegion, tmp_path: Path
+) -> None:
+    lines = [["lon", "lat"], *([str(x), str(y)] for x, y in DEGREES.tolist())]
+    for line in lines[1:]:
+        line.insert(place, f'"{comment}"')
+    lines[0].insert(place, '"remarks\n(free)"')
+    path = tmp_path / "points.csv"
+    path.write_bytes("".join(",".join(line) + "\n" for line in lines).encode("latin-1"))
+    result = geocfm(*given(small_region, path))
+    assert result.exit_code == 0, result.output
+    assert "Of 60 occurrences 60 are used." in result.output
+
+
+def test_what_spreadsheets_add_is_understood(
+    geocfm: Geocfm, small_region: SmallRegion, tmp_path: Path
+) -> None:
+    """The line that tells Excel the separator, and words for coordinates that are not known."""
+    unknown = "".join(f"{word};-27,1\n" for word in ("N/A", "NA", "null", "-", "nan", ""))
+    path = tmp_path / "points.csv"
+    path.write_text(f"sep=;\n{table('lon;lat', DEGREES, ';', ',')}{unknown}", encoding="utf-8-sig")
+    result = geocfm(*given(small_region, path, "--layer", "points"))
+    assert result.exit_code == 0, result.output
+    assert "Of 66 occurrences 60 are used (6 without a location)." in result.output
+    path.write_text("sep=;\n")
+    assert "is empty" in " ".join(geocfm(*given(small_region, path)).output.split())
+
+
 @pytest.mark.parametrize(
     ("where", "words"),
     [
@@ -174,12 +291,29 @@ def test_tables_of_other_habits_are_read(
         ("commodity ~", ("is not understood",)),
         ("~ gold", ("is not understood",)),
         ("", ("is not understood",)),
+        (
+            "commodity != Silver AND commodity = Copper",
+            ("joins two conditions", "Give a second --where instead of AND", "a|b ~ x, y"),
+        ),
+        ("commodity = 'Gold' or commodity='Copper'", ("joins two conditions",)),
+        ("commodity != Tin and commodity like 'G%'", ("joins two conditions",)),
+        ('commodity != "sand and gravel = aggregate, or x"; AND n > 3', ("joins two",)),
     ],
 )
 def test_a_filter_that_filters_nothing(
     where: str, words: tuple[str, ...], refused: Refused, small_region: SmallRegion
 ) -> None:
     refused(given(small_region, small_region.occurrences, "--where", where), *words)
+
+
+@pytest.mark.parametrize(
+    "where", ["commodity != sand and gravel", 'commodity != "sand and gravel > 5 mm"']
+)
+def test_words_that_join_may_be_part_of_a_value(
+    where: str, geocfm: Geocfm, small_region: SmallRegion
+) -> None:
+    result = geocfm(*given(small_region, small_region.occurrences, "--where", where))
+    assert "Of 60 occurrences 60 are used." in result.output
 
 
 def shapefile(folder: Path, *without: str) -> Path:
@@ -210,7 +344,7 @@ BAD_FILES: dict[str, tuple[Callable[[Path], object], tuple[object, ...], tuple[s
     "no .prj": (
         lambda folder: shapefile(folder, ".prj"),
         (),
-        ("do not say in which coordinate system", "--occurrences-crs"),
+        ("do not say in which coordinate system", "give --occurrences-crs EPSG:32750"),
     ),
     "no .dbf to filter by": (
         lambda folder: shapefile(folder, ".dbf"),
@@ -237,6 +371,23 @@ BAD_FILES: dict[str, tuple[Callable[[Path], object], tuple[object, ...], tuple[s
         ("--layer", "mines"),
         ("has no layer 'mines'", "Its layers are: a"),
     ),
+    "columns of a GeoPackage": (
+        lambda folder: write_shapes(folder / "a.gpkg", shapely.points(METRES), UTM.crs),
+        ("--x-column", "lon", "--y-column", "lat"),
+        ("--x-column and --y-column are for tables (.csv, .tsv, .txt)", "Leave them out"),
+    ),
+    "one column of a shapefile": (
+        shapefile,
+        ("--x-column", "lon"),
+        ("are for tables", "points.shp' knows where its features lie"),
+    ),
+    "as QGIS names a layer": (
+        lambda folder: (
+            f"{write_shapes(folder / 'a.gpkg', shapely.points(METRES), UTM.crs)}|layername=a"
+        ),
+        (),
+        ("QGIS's own addition", "Write it as --occurrences", "a.gpkg --layer a."),
+    ),
     "another CRS asked for": (
         lambda folder: write_shapes(folder / "a.gpkg", shapely.points(METRES), UTM.crs),
         ("--occurrences-crs", "EPSG:4326"),
@@ -251,6 +402,14 @@ def test_a_vector_file_that_cannot_serve(
 ) -> None:
     make, options, words = BAD_FILES[kind]
     refused(given(small_region, make(tmp_path), *options), *words)
+
+
+def test_a_vector_file_that_may_not_be_opened(
+    refused: Refused, small_region: SmallRegion, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, allowed = shapefile(tmp_path), os.access  # for root no file is locked
+    monkeypatch.setattr(os, "access", lambda name, *a: name != str(path) and allowed(name, *a))
+    refused(given(small_region, path), "points.shp' cannot be read.", "that you may open it")
 
 
 def test_a_raster_holds_no_occurrences(refused: Refused, small_region: SmallRegion) -> None:

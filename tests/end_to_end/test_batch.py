@@ -206,7 +206,7 @@ def test_a_dry_run_finds_what_is_wrong_and_writes_nothing(geocfm: Geocfm, folder
     assert [job["status"] for job in found] == ["ready"] * 2 + ["problem"] * 5
     for job, said in zip(
         found[2:],
-        ["no.safetensors' does not exist", "jobs.json", "no.gpkg", "girth", "already there"],
+        ["no.safetensors' does not exist", "jobs.json", "no.gpkg", "girth", "is an input"],
         strict=True,
     ):
         assert said in job["message"]

@@ -364,8 +364,8 @@ def test_a_place_that_cannot_be_written_is_found_before_the_work(
     geocfm: Geocfm, small_region: SmallRegion, trained: Any, tmp_path: Path
 ) -> None:
     given = ("--checkpoint", trained.checkpoint, *small_region.raster_options)
-    failed(geocfm("sample", *given, "--out", tmp_path / "s.shp"), "'.shp'", ".gpkg")
-    failed(geocfm("map", *given, "--out", tmp_path), "is a folder")
+    failed(geocfm("sample", *given, "--out", tmp_path / "s.shp"), "s.shp", "end in .gpkg")
+    failed(geocfm("map", *given, "--out", tmp_path), "end in .tif")
     learn = (*small_region.raster_options, "--occurrences", small_region.occurrences)
     failed(geocfm("train", *learn, "--out", "/proc/nope/m.safetensors"), "Nothing can be written")
 
@@ -449,3 +449,28 @@ def test_classes_the_model_never_learned_are_told_on_the_map(
     assert "never learned" not in geocfm(*apply, "--raster", f"rock={known}").output
     said = geocfm(*apply, "--raster", f"rock={other}", "--overwrite").output
     assert "rock: 25 % of its cells hold classes the model never learned" in " ".join(said.split())
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (("--window", "abc"), ("--window: 'abc'", "a whole number, at least 16")),
+        (("--window", "20.5"), ("--window: '20.5'", "a whole number")),
+        (("--resolution", "ten"), ("--resolution: 'ten'", "a number, above 0")),
+        (("--set", "network.widht=8"), ("Did you mean 'network.width'?",)),
+        (("--set", "width=8"), ("Did you mean 'network.width'?",)),
+        (("--set", "network.depth=9"), ("--set network.depth: '9'", "at least 1 and at most 4")),
+        (("--set", "training.ema=nan"), ("--set training.ema: 'nan'", "below 1")),
+    ],
+)
+def test_a_wrong_value_is_answered_with_what_is_allowed(
+    options: tuple[str, str], words: tuple[str, ...], geocfm: Geocfm, small_region: SmallRegion
+) -> None:
+    given = [*small_region.raster_options, "--occurrences", small_region.occurrences]
+    failed(geocfm("check", *given, *options), *words)
+
+
+def test_a_pattern_that_the_shell_has_expanded_is_recognised() -> None:
+    done = run_geocfm("check", "--raster", "a.tif", "b.tif", "--occurrences", "o.gpkg")
+    assert done.returncode == 2
+    assert "put it in quotes: --raster 'data/*.tif'" in done.stdout

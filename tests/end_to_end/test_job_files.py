@@ -19,6 +19,7 @@ from geocfm.layer_spec import matching_files
 from geocfm.model.settings import PRESETS
 from small_data import SmallRegion, child_environment
 
+ENDINGS = {"train": ".safetensors", "map": ".tif", "sample": ".gpkg", "evaluate": "", "check": ""}
 SCHEMA = Path(__file__).resolve().parents[2] / "docs" / "job.schema.json"
 GOOD = """
 [[jobs]]
@@ -238,7 +239,7 @@ def test_every_mistake_of_every_file_is_said_at_once(tmp_path: Path) -> None:
         "b.json: jobs[2].out: it must be given",
         "b.json: jobs[2].raster: it must be given",
         "b.json: jobs[2].checkpoint: it must be given",
-        "b.json: job: only [defaults] and [[jobs]]",
+        "b.json: job: Did you mean 'jobs'?",
         "c.toml is not valid TOML: Expected '=' after a key in a key/value pair (at line 2, col",
         "'d.txt' is no job file",
         "e.toml: there are no jobs",
@@ -298,7 +299,7 @@ def test_a_written_job_reads_back_as_the_same_job(
         given += ["--occurrences", "o.gpkg"]
     path = Path("batch dir") / f"jobs.{suffix}"
     for number in (1, 2):
-        last = ["--out", f"r{number}.x", "--to", path, "--name", f"job {number} é"]
+        last = ["--out", f"r{number}{ENDINGS[command]}", "--to", path, "--name", f"job {number} é"]
         result = geocfm("job", command, *given, *options, *last)
         assert result.exit_code == 0, result.output
     first, second = load_jobs([path])
@@ -315,10 +316,10 @@ def test_a_written_job_reads_back_as_the_same_job(
         "/abs/b.tif",
         "NETCDF:c.nc:v",
     ]
-    assert first.job.out.resolve() == tmp_path / "r1.x"  # type: ignore[attr-defined]
+    assert first.job.out.resolve() == tmp_path / f"r1{ENDINGS[command]}"  # type: ignore[attr-defined]
     paths = {name for name, value in first.job if isinstance(value, Path)}
     dumped = first.job.model_dump(exclude={"raster", *paths})
-    printed = geocfm("job", command, *given, *options, "--out", "r1.x")
+    printed = geocfm("job", command, *given, *options, "--out", f"r1{ENDINGS[command]}")
     again = only_job(write(tmp_path, printed.stdout, "printed.toml"))
     assert again.model_dump(exclude={"raster", *paths}) == dumped
     assert second.job.model_dump(exclude={"raster", *paths}) == dumped
@@ -369,7 +370,12 @@ def test_a_file_that_cannot_take_a_job_stays_as_it_was(
 
 def test_a_job_of_odd_characters_survives_the_writing(tmp_path: Path) -> None:
     odd = 'tab\t"quoted"\\back\x7f\x01 \u2028 𝄞'
-    values = {"raster": ["a"], "occurrences": "o", "where": [odd], "out": tmp_path / "m"}
+    values = {
+        "raster": ["a"],
+        "occurrences": "o",
+        "where": [odd],
+        "out": tmp_path / "m.safetensors",
+    }
     for path in (tmp_path / "a.toml", tmp_path / "a.json"):
         add_job(path, make_job(TrainJob, values), "train", None)
         assert only_job(path).where == [odd]  # type: ignore[attr-defined]
@@ -386,3 +392,13 @@ def test_mistakes_in_options_are_said_together(geocfm: Geocfm, small_region: Sma
     assert "3 options cannot be used." in several.output
     for said in ("--window: 5", "--preset: 'ful'", "Did you mean 'full'?", "--resolution: inf"):
         assert said in several.output
+
+
+@pytest.mark.parametrize("path", ["C:\\Users\\me\\ridge.tif", "D:\\temp\\ridge.tif"])
+def test_windows_paths_in_double_quotes_are_explained(
+    path: str, geocfm: Geocfm, tmp_path: Path
+) -> None:
+    text = f'[[jobs]]\ncommand = "check"\nraster = ["{path}"]\noccurrences = "o.gpkg"\n'
+    result = geocfm("run", write(tmp_path, text, "jobs.toml"))
+    assert result.exit_code == 2
+    assert "write Windows paths in single quotes" in " ".join(result.output.split())

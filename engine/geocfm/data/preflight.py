@@ -13,7 +13,6 @@ SMALLEST_WINDOW = 16
 FEWEST_OCCURRENCES = 3  # one for each of training, validation and test
 LITTLE_COVERAGE = 0.5  # of the area where some layer has data
 FEW_TO_LEARN_FROM = 20
-EXTREME = 1e20  # no geophysical unit reaches this; a forgotten no-data value does
 
 
 @dataclass(frozen=True)
@@ -25,7 +24,9 @@ class LayerReport:
     coverage: float
     infinite_cells: int
     constant: bool
-    extreme: bool
+    filler: float | None  # a value that seems to stand for no data
+    codes: int  # different values of a continuous layer that look like codes of classes
+    coloured: bool
     classes: int
     fractional: bool
 
@@ -93,12 +94,14 @@ def _layers(region: Region) -> list[LayerReport]:
             coverage=float(coverage[number]),
             infinite_cells=int(region.scan.infinite[number]),
             constant=not card.categorical and card.std == 0 and coverage[number] > 0,
-            extreme=not card.categorical and max(abs(card.mean), card.std) > EXTREME,
+            filler=None if card.categorical else region.scan.filler(number),
+            codes=region.scan.oddities[number].count_codes(),
+            coloured=layer.coloured and not layer.categorical,
             classes=len(region.scan.classes[number]),
             fractional=bool(region.scan.fractional[number]),
         )
-        for number, (card, alignment) in enumerate(
-            zip(region.layer_cards, region.stack.alignments, strict=True)
+        for number, (layer, card, alignment) in enumerate(
+            zip(region.stack.layers, region.layer_cards, region.stack.alignments, strict=True)
         )
     ]
 
@@ -119,7 +122,12 @@ def _occurrence_sentence(counts: dict[str, int]) -> str:
     }
     said = [f"{counts[key]} {words}" for key, words in dropped.items() if counts[key]]
     away = f" ({', '.join(said)})" if said else ""
-    return f"Of {counts['read']} occurrences {counts['used']} are used{away}."
+    verb = "is" if counts["used"] == 1 else "are"
+    return f"Of {_occurrences(counts['read'])} {counts['used']} {verb} used{away}."
+
+
+def _occurrences(count: int) -> str:
+    return "1 occurrence" if count == 1 else f"{count} occurrences"
 
 
 def _warnings(
@@ -132,10 +140,21 @@ def _warnings(
                 f"Layer {layer.name} has the same value everywhere: it teaches nothing and can be "
                 "left out."
             )
-        if layer.extreme:
+        if layer.filler is not None:
             found.append(
-                f"Layer {layer.name} has values beyond {EXTREME:g}: probably a no-data value that "
-                "the file does not declare. Set it in the file (QGIS: Export, No data values)."
+                f"Layer {layer.name} has values of {layer.filler:g}, far from all others: probably "
+                "a no-data value that the file does not declare. Set it in the file (QGIS: Export, "
+                "No data values)."
+            )
+        if layer.coloured:
+            found.append(
+                f"Layer {layer.name} has a table of colours, as maps of classes do: if its values "
+                f"are codes, give --classes {layer.name}."
+            )
+        elif layer.codes:
+            found.append(
+                f"Layer {layer.name} holds {layer.codes} different whole numbers: if they are "
+                f"codes, give --classes {layer.name}."
             )
         if layer.classes > MOST_CLASSES:
             found.append(
@@ -144,7 +163,9 @@ def _warnings(
             )
         if layer.infinite_cells:
             found.append(
-                f"Layer {layer.name} has {layer.infinite_cells} infinite values; "
+                f"Layer {layer.name} has 1 infinite value; it counts as no-data."
+                if layer.infinite_cells == 1
+                else f"Layer {layer.name} has {layer.infinite_cells} infinite values; "
                 "they count as no-data."
             )
         if 0 < layer.coverage < LITTLE_COVERAGE * footprint:
@@ -152,8 +173,10 @@ def _warnings(
                 f"Layer {layer.name} covers only {100 * layer.coverage:.0f} % of the grid."
             )
     if counts["sharing_a_cell"] and not counts["duplicates"]:
+        sharing = counts["sharing_a_cell"]
+        verbs = ("shares", "is") if sharing == 1 else ("share", "are")
         found.append(
-            f"{counts['sharing_a_cell']} occurrences share a cell with another one and are kept; "
+            f"{_occurrences(sharing)} {verbs[0]} a cell with another one and {verbs[1]} kept; "
             "--deduplicate keeps one per cell."
         )
     if FEWEST_OCCURRENCES <= counts["used"] < FEW_TO_LEARN_FROM:
@@ -181,6 +204,11 @@ def _problems(
         for layer in layers
         if layer.fractional
     ]
+    if _nothing_varies(region, layers):
+        found.append(
+            "No layer varies on the grid, so there is nothing to learn from: add a layer that "
+            "does, or check the rasters and the extent."
+        )
     if counts["used"] < FEWEST_OCCURRENCES:
         found.append(
             f"{_occurrence_sentence(counts)} At least {FEWEST_OCCURRENCES} are needed, to train, "
@@ -202,3 +230,12 @@ def _problems(
             f"(--window {SMALLEST_WINDOW} or more) or other tiles (--tile)."
         )
     return found
+
+
+def _nothing_varies(region: Region, layers: list[LayerReport]) -> bool:
+    """Whether each layer has one value, and has it wherever any has data."""
+    footprint = int(region.scan.footprint_cells.sum())
+    return all(
+        (layer.constant or layer.classes == 1) and cells == footprint
+        for layer, cells in zip(layers, region.scan.counts.sum(axis=0).tolist(), strict=True)
+    )

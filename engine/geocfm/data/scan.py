@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from geocfm.data.encoding import data_mask, some_data
+from geocfm.data.oddities import Oddities
 from geocfm.data.split import TRAIN, Split
 from geocfm.data.windows import Starts, blocks, lattice_sums
 from geocfm.geo.grid import Grid, Window
@@ -39,6 +40,7 @@ class Scan:
     stride: int
     on_data: NDArray[np.bool_]  # per occurrence
     classes: list[Counter[int]]
+    oddities: list[Oddities]
     cache: NDArray[np.float32] | None = field(repr=False)
 
     def coverage(self, grid: Grid) -> NDArray[np.float64]:
@@ -48,6 +50,12 @@ class Scan:
     def footprint_share(self, starts: Starts, size: int) -> NDArray[np.float64]:
         """Share of each lattice window's cells with data in some layer."""
         return lattice_sums(self.footprint_cells, starts, size, self.stride) / size**2
+
+    def filler(self, layer: int) -> float | None:
+        """A value of a layer that seems to stand for no data though the file does not say so."""
+        counts = self.counts[:, layer]
+        mean, std = merge_statistics(counts, self.means[:, layer], self.squares[:, layer])
+        return self.oddities[layer].filler(int(counts.sum()), mean, std)
 
     def layer_cards(self, layers: list[Layer], split: Split) -> tuple[LayerCard, ...]:
         """Statistics of the training tiles (of all tiles for a layer with no data in those)."""
@@ -108,6 +116,7 @@ def scan_layers(
         stride=stride,
         on_data=np.zeros(len(points), dtype=np.bool_),
         classes=[Counter() for _ in range(layers)],
+        oddities=[Oddities(layer) for layer in stack.layers],
         cache=np.empty((layers, grid.height, grid.width), np.float32) if keep else None,
     )
     cells = np.floor(points).astype(np.int64)
@@ -119,8 +128,8 @@ def scan_layers(
                 scan.cache[(slice(None), *block.slices_in(grid.window()))] = values
             valid = data_mask(values, zero_is_nodata)
             scan.infinite += np.isinf(values).sum(axis=(1, 2))
-            for index, layer in enumerate(stack.layers):
-                _add_block(scan, number, index, values[index][valid[index]], layer.categorical)
+            for index in range(layers):
+                _add_block(scan, number, index, values[index][valid[index]])
             footprint = some_data(valid)
             _count_footprint(scan, block, footprint)
             row, col = cells[:, 1] - block.row, cells[:, 0] - block.col
@@ -131,9 +140,7 @@ def scan_layers(
     return scan
 
 
-def _add_block(
-    scan: Scan, tile: int, layer: int, values: NDArray[np.float32], categorical: bool
-) -> None:
+def _add_block(scan: Scan, tile: int, layer: int, values: NDArray[np.float32]) -> None:
     if not values.size:
         return
     exact = values.astype(np.float64)
@@ -143,7 +150,8 @@ def _add_block(
     scan.means[tile, layer] += gap * values.size / total
     scan.squares[tile, layer] += square + gap**2 * before * values.size / total
     scan.counts[tile, layer] = total
-    if categorical:
+    scan.oddities[layer].add(values)
+    if scan.oddities[layer].layer.categorical:
         scan.fractional[layer] |= bool((values != np.rint(values)).any())
         found, often = np.unique(values.astype(np.int64), return_counts=True)
         scan.classes[layer].update(dict(zip(found.tolist(), often.tolist(), strict=True)))

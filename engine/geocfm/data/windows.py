@@ -49,7 +49,7 @@ def plan_windows(grid: Grid, occurrences: int, settings: WindowSettings) -> Wind
     chosen = "as set" if settings.size else "chosen from the grid and the occurrences"
     cell = grid.cell_size[0]
     sentence = (
-        f"Windows of {size} x {size} cells ({size * cell:g} {grid.unit} across), {chosen}, "
+        f"Windows of {size} x {size} cells ({grid.length(size * cell)} across), {chosen}, "
         f"every {stride} cells; tiles of {tile} cells are held out as a whole."
     )
     return WindowPlan(size, stride, tile, sentence)

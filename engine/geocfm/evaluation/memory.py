@@ -86,7 +86,7 @@ def measure_memory(
 def _measure(name: str, command: Sequence[str]) -> Step:
     start = time.monotonic()
     with subprocess.Popen(
-        [sys.executable, "-m", "geocfm.cli", *command, "--json"],
+        [sys.executable, "-m", "geocfm", *command, "--json"],
         stdin=subprocess.DEVNULL,  # a pipe there would be watched, by two
         stdout=subprocess.PIPE,
         text=True,

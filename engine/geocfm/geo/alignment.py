@@ -9,12 +9,12 @@ import numpy as np
 import shapely
 
 from geocfm.errors import UserError
+from geocfm.geo.crs import crs_name
 from geocfm.geo.grid import (
     EDGE_CELLS,
     Floats,
     Grid,
     Window,
-    crs_name,
     densify,
     describe_cell,
     reproject_points,

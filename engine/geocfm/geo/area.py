@@ -13,7 +13,7 @@ from rasterio.transform import Affine
 from shapely.geometry.base import BaseGeometry
 
 from geocfm.errors import UserError
-from geocfm.geo.grid import OUTLINE_POINTS, Grid, Window, describe_cell
+from geocfm.geo.grid import OUTLINE_POINTS, Grid, Window
 from geocfm.geo.misplaced import doubt_unit, place_on_grid
 from geocfm.geo.vectors import read_features
 
@@ -81,7 +81,7 @@ def read_area(path: str | os.PathLike[str], grid: Grid, layer: str | None = None
     if area.polygons.area < 1:
         raise UserError(
             f"The area in '{path}' is smaller than a cell of the grid "
-            f"({describe_cell(grid.cell_size)} {grid.unit}).",
+            f"({grid.length(*grid.cell_size)}).",
             "Draw it larger.",
         )
     return area

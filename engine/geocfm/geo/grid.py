@@ -8,24 +8,22 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import rasterio
 import rasterio.windows
 import shapely
 from numpy.typing import ArrayLike, NDArray
 from rasterio._err import CPLE_BaseError
 from rasterio.crs import CRS
-from rasterio.errors import CRSError
 from rasterio.transform import Affine
 from rasterio.warp import transform as warp_points
 
 from geocfm.errors import UserError
+from geocfm.geo.crs import crs_name, read_crs
 
 Floats = NDArray[np.float64]
 
 ALIGNED_CELLS = 1e-6  # two grids are the same if no corner differs by more, in cells
 EDGE_CELLS = 1e-3  # an outline this near to a cell edge is taken to lie on it
 MOST_CELLS = 10**12  # of a grid; more comes of a wrong unit, extent or CRS
-LONGEST_SHOWN = 60  # characters of a wrong CRS in a message
 OUTLINE_POINTS = 2000  # points along an outline before it is reprojected
 
 WGS84_A_KM = 6378.137
@@ -150,6 +148,11 @@ class Grid:
         name = str(self.crs.units_factor[0])
         return UNIT_SYMBOLS.get(name.lower(), name)
 
+    def length(self, *lengths: float) -> str:
+        """Write one length, or the two of a cell, with the unit: 500 m, 1.5 x 2 degrees."""
+        numbers = describe_cell((lengths[0], lengths[-1]))
+        return f"{numbers} {self.unit}{'s' * (self.unit == 'degree' and numbers != '1')}"
+
     @property
     def is_rotated(self) -> bool:
         """Whether columns and rows run otherwise than along the CRS's axes."""
@@ -215,7 +218,7 @@ class Grid:
     def from_dict(cls, values: Mapping[str, Any]) -> Grid:
         """Rebuild a grid from `to_dict`."""
         try:
-            crs = parse_crs(values["crs"])
+            crs = read_crs(values["crs"])
         except UserError as error:
             raise UserError(
                 "The CRS of the model's grid cannot be read.",
@@ -238,7 +241,12 @@ class Grid:
             )
         pixel = self.to_pixel(points[:, 0], points[:, 1])
         columns, rows = np.ptp(pixel, axis=0).tolist()
-        refuse_countless(rows, columns, self.crs)
+        refuse_countless(
+            rows,
+            columns,
+            "Check the extent, and that every raster has its right CRS; the cells are "
+            f"{self.length(*self.cell_size)} in {crs_name(self.crs)}.",
+        )
         first = np.floor(pixel.min(axis=0) + EDGE_CELLS).astype(int)
         stop = np.maximum(np.ceil(pixel.max(axis=0) - EDGE_CELLS).astype(int), first + 1)
         col, row = int(first[0]), int(first[1])
@@ -268,35 +276,10 @@ def reproject_points(points: Floats, source: CRS, target: CRS) -> Floats:
     return np.stack([np.asarray(x, dtype=np.float64), np.asarray(y, dtype=np.float64)], axis=1)
 
 
-def parse_crs(text: str) -> CRS:
-    """Read a CRS a user wrote: EPSG:20350, 20350, WKT or PROJ text."""
-    try:
-        with rasterio.Env():  # without it PROJ writes its own words to the terminal
-            return CRS.from_epsg(int(text)) if text.strip().isdigit() else CRS.from_user_input(text)
-    except CRSError as error:
-        raise UserError(
-            f"'{text[:LONGEST_SHOWN]}' is not a coordinate reference system.",
-            "Write it as an EPSG code, for example EPSG:4326 or EPSG:20350.",
-        ) from error
-
-
-def crs_name(crs: CRS) -> str:
-    """Name a CRS for a reader: EPSG:20350, or its own name when it has no code."""
-    authority = crs.to_authority()
-    if authority:
-        return ":".join(authority)
-    wkt = str(crs.to_wkt())
-    return wkt.split('"')[1] if '"' in wkt else wkt
-
-
-def refuse_countless(rows: float, columns: float, crs: CRS) -> None:
+def refuse_countless(rows: float, columns: float, remedy: str) -> None:
     """Refuse a grid of more cells than any data has."""
     if rows * columns > MOST_CELLS:
-        raise UserError(
-            f"The grid would have {rows:,.0f} rows x {columns:,.0f} columns.",
-            "Check the extent, or choose larger cells; cell size (--resolution) and extent are in "
-            f"the unit of {crs_name(crs)}.",
-        )
+        raise UserError(f"The grid would have {rows:,.0f} rows x {columns:,.0f} columns.", remedy)
 
 
 def describe_place(bounds: tuple[float, float, float, float], crs: CRS) -> str:

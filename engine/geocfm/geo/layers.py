@@ -8,9 +8,10 @@ import re
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import PurePath
 
+import numpy as np
 import rasterio
 from rasterio.enums import ColorInterp
 from rasterio.errors import NotGeoreferencedWarning, RasterioError
@@ -21,6 +22,9 @@ from geocfm.layer_spec import is_dataset_name, matching_files, readings
 from geocfm.mistakes import nearest_name as nearest_name
 
 CACHE_MB = 256  # GDAL's block cache; its default, 5 % of the memory, is too much on large machines
+WEB_DRIVERS = ("WMS", "WMTS")
+# how QGIS writes such a source, and how GDAL does
+WEB_SOURCE = re.compile(r"type=xyz|url=https?:|service=wm|(^|=)wmt?s:", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -32,6 +36,8 @@ class Layer:
     band: int
     categorical: bool = False
     units: str = ""
+    whole: bool = field(default=False, compare=False)  # the file holds whole numbers only
+    coloured: bool = field(default=False, compare=False)  # by a table that has a colour per value
 
 
 def find_layers(specs: Sequence[str], classes: Sequence[str] = ()) -> list[Layer]:
@@ -64,18 +70,34 @@ def open_raster(path: str) -> Iterator[DatasetReader]:
         try:
             dataset = rasterio.open(path)
         except (RasterioError, OSError) as error:
+            refuse_locked(path)
             if not os.path.exists(path) and not is_dataset_name(path):
                 raise UserError(
                     f"The raster '{path}' does not exist.", "Check its folder and its spelling."
                 ) from error
             raise _not_a_raster(path) from error
         with dataset:
+            if dataset.driver in WEB_DRIVERS:
+                raise _web_map(path)
             yield dataset
+
+
+def refuse_locked(path: str) -> None:
+    """Tell a file that may not be opened from one that is damaged."""
+    if os.path.exists(path) and not os.access(path, os.R_OK):
+        raise UserError(f"The file '{path}' cannot be read.", "Check that you may open it.")
 
 
 def bounded_cache() -> rasterio.Env:
     """Keep GDAL from holding more than CACHE_MB of blocks, however large the raster."""
     return rasterio.Env(GDAL_CACHEMAX=CACHE_MB)
+
+
+def _web_map(path: str) -> UserError:
+    return UserError(
+        f"'{path}' is a web map service, which gives pictures.",
+        "Download the grid as a GeoTIFF.",
+    )
 
 
 def _not_a_raster(path: str) -> UserError:
@@ -98,7 +120,14 @@ def _layers_of(spec: str) -> list[Layer]:
     for path in paths:
         stem = _stem(path)
         own = stem if name is None else name if len(paths) == 1 else f"{name}_{stem}"
-        found += _bands_of(path, own, band)
+        try:
+            found += _bands_of(path, own, band)
+        except UserError as error:
+            if path in spec:
+                raise
+            narrower = re.sub(r"[^/\\]*$", "*.tif", spec, count=1)
+            advice = f"It was matched by '{spec}'; narrow it, for example to '{narrower}'."
+            raise UserError(error.message, f"{error.hint} {advice}") from error
     return found
 
 
@@ -109,6 +138,8 @@ def _resolve(spec: str) -> tuple[str | None, list[str], int | None]:
         files = matching_files(path)
         if files:
             return name, files, band
+    if WEB_SOURCE.search(spec) and "/vsi" not in spec:  # before GDAL asks the network for it
+        raise _web_map(spec)
     for name, path, band in possible:
         if is_dataset_name(path):
             try:
@@ -137,7 +168,8 @@ def _bands_of(path: str, name: str, band: int | None) -> list[Layer]:
                 f"Name one of them instead: {inside}.",
             )
         if band is not None and not 1 <= band <= source.count:
-            raise UserError(f"'{path}' has no band {band}.", f"Its bands are 1 to {source.count}.")
+            bands = "It has one, 1." if source.count == 1 else f"Its bands are 1 to {source.count}."
+            raise UserError(f"'{path}' has no band {band}.", bands)
         alpha = [kind == ColorInterp.alpha for kind in source.colorinterp]
         data_bands = [index for index in source.indexes if not alpha[index - 1]]
         several = len(data_bands) > 1
@@ -156,6 +188,8 @@ def _bands_of(path: str, name: str, band: int | None) -> list[Layer]:
                     path=path,
                     band=index,
                     units=source.units[index - 1] or "",
+                    whole=np.issubdtype(source.dtypes[index - 1], np.integer),
+                    coloured=source.colorinterp[index - 1] == ColorInterp.palette,
                 )
             )
         return layers

@@ -1,4 +1,4 @@
-"""Why points are not where the rasters are: coordinates exchanged, or another CRS than stated."""
+"""Why points are not where the rasters are: exchanged, without a sign, or in another CRS."""
 
 from __future__ import annotations
 
@@ -7,10 +7,18 @@ from numpy.typing import NDArray
 from rasterio.crs import CRS
 
 from geocfm.errors import UserError
-from geocfm.geo.grid import Floats, Grid, crs_name, describe_place, reproject_points
+from geocfm.geo.crs import crs_name
+from geocfm.geo.grid import Floats, Grid, describe_place, reproject_points
 
 ENOUGH = 0.5  # a suspicion is uttered if it puts at least this share of the points inside
 DEGREES = CRS.from_epsg(4326)
+
+EXCHANGED = "with x and y exchanged"
+FLIPS = {
+    "with the sign of y changed": (1, -1),
+    "with the sign of x changed": (-1, 1),
+    "with both signs changed": (-1, -1),
+}
 
 
 def place_on_grid(points: Floats, crs: CRS, grid: Grid) -> tuple[Floats, NDArray[np.bool_]]:
@@ -24,13 +32,19 @@ def place_on_grid(points: Floats, crs: CRS, grid: Grid) -> tuple[Floats, NDArray
 def none_inside_error(path: str, points: Floats, crs: CRS, grid: Grid) -> UserError:
     """Say that no occurrence lies inside the grid, and the likeliest reason."""
     wrong = f"No occurrence of '{path}' lies inside the grid"
-    swapped = count_swapped(points, crs, grid)
-    if swapped:
+    mistake, found = suspect(points, crs, grid)
+    if mistake == EXCHANGED:
         return UserError(
-            f"{wrong}, but with x and y exchanged {swapped} of {len(points)} do: latitude and "
+            f"{wrong}, but with x and y exchanged {found} of {len(points)} do: latitude and "
             "longitude, or x and y, seem to be swapped.",
             "Exchange --x-column and --y-column of a CSV; for other files QGIS has the tool "
             "'Swap X and Y coordinates'.",
+        )
+    if mistake:
+        return UserError(
+            f"{wrong}, but {mistake} {found} of {len(points)} do.",
+            "South of the equator latitude is below 0, west of Greenwich longitude: mend the signs "
+            "in the file.",
         )
     for other in (grid.crs, DEGREES):
         found = _count_inside(points, other, grid)
@@ -50,14 +64,38 @@ def none_inside_error(path: str, points: Floats, crs: CRS, grid: Grid) -> UserEr
     )
 
 
-def count_swapped(points: Floats, crs: CRS, grid: Grid) -> int:
-    """How many points lie inside with x and y exchanged; 0 if too few to suspect it."""
-    return _count_inside(points[:, ::-1], crs, grid)
+def suspect(points: Floats, crs: CRS, grid: Grid) -> tuple[str, int]:
+    """Which mistake in the coordinates would explain the most, and how many would lie inside.
+
+    Both are empty if too few would lie inside to suspect it.
+    """
+    mended = {EXCHANGED: points[:, ::-1]}
+    mended.update({words: points * np.array(signs) for words, signs in FLIPS.items()})
+    counts = {words: _count_inside(moved, crs, grid) for words, moved in mended.items()}
+    likeliest = max(counts, key=lambda words: counts[words])
+    return (likeliest, counts[likeliest]) if counts[likeliest] else ("", 0)
+
+
+def no_crs_error(path: str, points: Floats, grid: Grid) -> UserError:
+    """Say that occurrences have no CRS, and which one would put them inside the grid."""
+    wrong = f"The occurrences in '{path}' do not say in which coordinate system they are"
+    for crs in (grid.crs, DEGREES):
+        found = _count_inside(points, crs, grid)
+        if found:
+            return UserError(
+                f"{wrong}; as {crs_name(crs)} {found} of {len(points)} lie inside the grid.",
+                f"If that is their CRS, give --occurrences-crs {crs_name(crs)}.",
+            )
+    if len(points) and not _like_degrees(points).all():
+        example = "EPSG:20350; they are too large for longitude and latitude"
+    else:
+        example = "EPSG:4326 for longitude and latitude"
+    return UserError(f"{wrong}.", f"Give it, for example --occurrences-crs {example}.")
 
 
 def doubt_unit(points: Floats, crs: CRS) -> str:
     """Say that coordinates cannot be in the unit of their CRS; empty if they can."""
-    like_degrees = (np.abs(points) <= [360, 90]).all(axis=1)
+    like_degrees = _like_degrees(points)
     x, y = points[np.argmin(like_degrees)]
     shown = f"coordinates such as ({x:.7g}, {y:.7g})"
     if crs.is_geographic and not like_degrees.all():
@@ -65,6 +103,11 @@ def doubt_unit(points: Floats, crs: CRS) -> str:
     if not crs.is_geographic and like_degrees.all():
         return f"{shown} look like degrees, but {crs_name(crs)} has none."
     return ""
+
+
+def _like_degrees(points: Floats) -> NDArray[np.bool_]:
+    small = np.abs(points) <= [360, 90]
+    return small[:, 0] & small[:, 1]
 
 
 def _count_inside(points: Floats, crs: CRS, grid: Grid) -> int:

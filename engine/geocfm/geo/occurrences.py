@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import PurePath
 
 import numpy as np
 import shapely
@@ -12,9 +13,10 @@ from numpy.typing import NDArray
 from rasterio.crs import CRS
 
 from geocfm.errors import UserError
-from geocfm.geo.grid import Floats, Grid, crs_name, parse_crs
-from geocfm.geo.misplaced import count_swapped, none_inside_error, place_on_grid
-from geocfm.geo.tables import is_table, read_table
+from geocfm.geo.crs import crs_name, parse_crs
+from geocfm.geo.grid import Floats, Grid
+from geocfm.geo.misplaced import no_crs_error, none_inside_error, place_on_grid, suspect
+from geocfm.geo.tables import SUFFIXES, is_table, read_table
 from geocfm.geo.vectors import Features, read_features
 from geocfm.geo.where import no_match_error, parse_where
 
@@ -65,16 +67,14 @@ def read_occurrences(
     """
     path = os.fspath(path)
     conditions = [parse_where(text) for text in where]
+    _refuse_idle_options(path, layer, x_column, y_column)
     if is_table(path):
         features = read_table(path, x_column, y_column)
     else:
         features = read_features(path, layer, "Point", attributes=bool(conditions))
     source_crs = parse_crs(crs) if crs else features.crs
     if source_crs is None:
-        raise UserError(
-            f"The occurrences in '{path}' do not say in which coordinate system they are.",
-            "Give it, for example --occurrences-crs EPSG:4326 for longitude and latitude.",
-        )
+        raise no_crs_error(path, _points(features)[0], grid)
     if not len(features.ids):
         raise UserError(
             f"There are no occurrences in '{path}'.", "Choose another file or layer (--layer)."
@@ -104,7 +104,7 @@ def read_occurrences(
         features.geometries[wanted],
         source_crs,
         None if is_table(path) else features.crs,  # a table's is a guess from column names
-        count_swapped(points[~inside], source_crs, grid),
+        suspect(points[~inside], source_crs, grid),
     )
     pixel, owners = pixel[inside], owners[inside]
 
@@ -125,8 +125,25 @@ def read_occurrences(
     )
 
 
+def _refuse_idle_options(
+    path: str, layer: str | None, x_column: str | None, y_column: str | None
+) -> None:
+    """An option that does nothing would leave the user in the belief that it did."""
+    if not is_table(path) and (x_column is not None or y_column is not None):
+        raise UserError(
+            f"--x-column and --y-column are for tables ({', '.join(SUFFIXES)}); '{path}' knows "
+            "where its features lie.",
+            "Leave them out, or give the table.",
+        )
+    # GDAL calls the one layer of a table by the name of its file
+    if is_table(path) and layer not in (None, PurePath(path).stem):
+        raise UserError(
+            f"--layer {layer} means nothing for '{path}': a table has no layers.", "Leave it out."
+        )
+
+
 def _doubts(
-    shapes: NDArray[np.object_], crs: CRS, stated: CRS | None, swapped: int
+    shapes: NDArray[np.object_], crs: CRS, stated: CRS | None, suspicion: tuple[str, int]
 ) -> tuple[str, ...]:
     """What may be wrong with occurrences that can be used nevertheless."""
     found = []
@@ -138,13 +155,14 @@ def _doubts(
     extended = int((shapely.get_dimensions(shapes) > 0).sum())
     if extended:
         found.append(
-            f"{extended} occurrences are lines or polygons; each counts as a point at its centre."
+            "1 occurrence is a line or polygon; it counts as a point at its centre."
+            if extended == 1
+            else f"{extended} occurrences are lines or polygons; each counts as a point at its "
+            "centre."
         )
-    if swapped:
-        found.append(
-            f"{swapped} of the occurrences outside the grid would lie inside with x and y "
-            "exchanged: latitude and longitude may be swapped."
-        )
+    mistake, count = suspicion
+    if mistake:
+        found.append(f"{count} of the occurrences outside the grid would lie inside {mistake}.")
     return tuple(found)
 
 

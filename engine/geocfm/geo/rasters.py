@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Sequence
 from contextlib import ExitStack
+from pathlib import PurePath
 from types import TracebackType
 from xml.sax.saxutils import escape
 
@@ -21,14 +23,12 @@ from rasterio.vrt import WarpedVRT
 
 from geocfm.errors import Interrupted, UserError
 from geocfm.geo.alignment import MOST_PARTS, Alignment, Placement, align, source_cells_per_cell
+from geocfm.geo.crs import crs_name, parse_crs
 from geocfm.geo.grid import (
     EDGE_CELLS,
     Grid,
     Window,
-    crs_name,
     densify,
-    describe_cell,
-    parse_crs,
     refuse_countless,
     reproject_points,
 )
@@ -41,6 +41,8 @@ Extent = tuple[float, float, float, float]
 # How far, in source cells, GDAL may place a cell wrongly to save time. Its own 1/8 cell makes a
 # value depend on the window it was read with.
 WARP_TOLERANCE = 1e-3
+
+NAMED_FILE = re.compile(r"[^\s'\"]+\.[A-Za-z][A-Za-z0-9]{1,4}\b")  # in what GDAL says
 
 # One float band whose no-data is NaN, whatever the file calls no-data: a number, NaN, a mask, an
 # alpha band. GDAL's warper takes one of these at a time, and of several bands only a pixel that is
@@ -107,7 +109,12 @@ def reference_grid(
         raise UserError(f"The cell size {resolution} is not a length.", "It must be above 0.")
     size = (resolution, resolution) if resolution else _cell_size_in(target, base, extent)
     width, height = extent[2] - extent[0], extent[3] - extent[1]
-    refuse_countless(height / size[1], width / size[0], target)
+    refuse_countless(
+        height / size[1],
+        width / size[0],
+        "Check the extent, or choose larger cells; cell size (--resolution) and extent are in "
+        f"the unit of {crs_name(target)}.",
+    )
     grid = Grid(
         target,
         Affine(size[0], 0, extent[0], 0, -size[1], extent[3]),
@@ -116,7 +123,7 @@ def reference_grid(
     )
     if size[0] > width or size[1] > height:
         raise UserError(
-            f"A cell of {describe_cell(size)} {grid.unit} is larger than the whole area.",
+            f"A cell of {grid.length(*size)} is larger than the whole area.",
             f"The cell size is counted in the unit of {crs_name(target)}.",
         )
     return grid
@@ -233,10 +240,13 @@ def _warp(source: DatasetReader, cells: Grid, resampling: str) -> NDArray[np.flo
 
 
 def _unreadable(layer: Layer, error: BaseException) -> Interrupted:
-    while error.__cause__ is not None:  # GDAL's own words, which name a file within a VRT
+    while error.__cause__ is not None:
         error = error.__cause__
+    # GDAL's own words help where they name another file, a part of a VRT
+    files = {PurePath(name).name for name in NAMED_FILE.findall(str(error))}
+    words = f" ({error})" if files - {PurePath(layer.path).name} else ""
     return Interrupted(
-        f"The raster '{layer.path}' cannot be read to its end ({error}).",
+        f"The raster '{layer.path}' cannot be read to its end{words}.",
         "It is damaged or incomplete, or its disk is gone: copy it or export it again.",
     )
 

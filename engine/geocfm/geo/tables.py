@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import codecs
-import csv
+import io
 import math
 import os
 import re
@@ -15,11 +15,15 @@ from numpy.typing import NDArray
 from rasterio.crs import CRS
 
 from geocfm.errors import UserError
+from geocfm.geo.delimited import rows_of
 from geocfm.geo.layers import nearest_name
 from geocfm.geo.vectors import Features
 
 SUFFIXES = (".csv", ".tsv", ".txt")
 DELIMITERS = ",;\t|"
+SEPARATOR_LINE = re.compile(r'"?sep=(.)"?\s*', re.IGNORECASE)  # what Excel writes and obeys
+NOT_KNOWN = ("", "na", "n/a", "#n/a", "null", "none", "-", "--")
+THOUSANDS = re.compile(r"[-+]?\d{1,3}([,.' \u00a0\u2019]\d{3})+([.,]\d+)?")
 UTF_16_MARKS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)  # what Excel calls Unicode text
 
 LONGITUDES = ("longitude", "long", "lon", "lng", "longitudedd", "londd", "longdd", "declong")
@@ -48,29 +52,19 @@ def read_table(path: str, x_column: str | None, y_column: str | None) -> Feature
     """Read points from a CSV or TSV file. Its CRS is known only for longitude and latitude."""
     if not os.path.exists(path):
         raise UserError(f"The file '{path}' does not exist.", "Check its folder and its spelling.")
-    lines = _text(path).splitlines(keepends=True)
-    header_line = next((line for line in lines if line.strip()), "")
-    if not header_line:
-        raise UserError(f"The file '{path}' is empty.", "Copy it or export it again.")
-    delimiter = max(DELIMITERS, key=header_line.count)
-    reader = csv.reader(lines, delimiter=delimiter)
-    header = [name.strip() for name in next(row for row in reader if any(row))]
+    # not splitlines, which also breaks at marks such as an ellipsis in Windows' encoding
+    lines = list(io.StringIO(_text(path), newline=""))
+    delimiter = _delimiter(path, lines)
+    records = rows_of(path, lines, delimiter)
+    header = [name.strip() for name in next(records, (0, [""]))[1]]
     x_index, y_index = _coordinate_columns(path, header, x_column, y_column)
     rows, geometries = [], []
-    try:
-        for row in reader:
-            if not any(value.strip() for value in row):
-                continue
-            row = row + [""] * (len(header) - len(row))
-            x = _coordinate(path, row[x_index], header[x_index], reader.line_num, delimiter)
-            y = _coordinate(path, row[y_index], header[y_index], reader.line_num, delimiter)
-            geometries.append(None if x is None or y is None else shapely.Point(x, y))
-            rows.append(row)
-    except csv.Error as error:
-        raise UserError(
-            f"Line {reader.line_num} of '{path}' cannot be read ({error}).",
-            "Perhaps a quotation mark lacks its partner there or before.",
-        ) from error
+    for line, row in records:
+        row = row + [""] * (len(header) - len(row))
+        x = _coordinate(path, row[x_index], header[x_index], line, delimiter)
+        y = _coordinate(path, row[y_index], header[y_index], line, delimiter)
+        geometries.append(None if x is None or y is None else shapely.Point(x, y))
+        rows.append(row)
     fields: dict[str, NDArray[Any]] = {
         name: np.array([row[index] for row in rows], dtype=object)
         for index, name in enumerate(header)
@@ -79,6 +73,21 @@ def read_table(path: str, x_column: str | None, y_column: str | None) -> Feature
     points = np.array(geometries, dtype=object)
     ids = np.arange(1, len(rows) + 1, dtype=np.int64)
     return Features(points, ids, fields, CRS.from_epsg(4326) if degrees else None)
+
+
+def _delimiter(path: str, lines: list[str]) -> str:
+    """What separates the columns; a line that only says so is blanked."""
+    filled = (number for number, line in enumerate(lines) if line.strip())
+    first = next(filled, None)
+    if first is None:
+        raise UserError(f"The file '{path}' is empty.", "Copy it or export it again.")
+    said = SEPARATOR_LINE.fullmatch(lines[first])
+    if said is None:
+        return max(DELIMITERS, key=lines[first].count)
+    lines[first] = "\n"
+    if next(filled, None) is None:
+        raise UserError(f"The file '{path}' is empty.", "Copy it or export it again.")
+    return said[1]
 
 
 def _text(path: str) -> str:
@@ -122,8 +131,8 @@ def _coordinate_columns(
             return plain.index(x), plain.index(y)
     raise UserError(
         f"No coordinate columns are found in '{path}'.",
-        "The first line must name the columns. Give --x-column and --y-column; the columns are: "
-        f"{', '.join(header)}.",
+        "The first line must name the columns, separated by comma, semicolon, tab or |. Give "
+        f"--x-column and --y-column; the columns are: {', '.join(header)}.",
     )
 
 
@@ -139,14 +148,16 @@ def _column(path: str, header: list[str], name: str) -> int:
 
 def _coordinate(path: str, text: str, column: str, line: int, delimiter: str) -> float | None:
     text = text.strip()
-    if not text:
+    if text.lower() in NOT_KNOWN:
         return None
     try:
         number = float(text if delimiter == "," else text.replace(",", "."))
     except ValueError as error:
         raise UserError(
             f"Line {line} of '{path}' has '{text}' in the coordinate column '{column}'.",
-            "Coordinates must be decimal numbers such as -27.125, not degrees and minutes; rows "
-            "where they are empty are left out.",
+            "Write it without separators of thousands, such as 502345.2."
+            if THOUSANDS.fullmatch(text)
+            else "Coordinates must be decimal numbers such as -27.125, not degrees and minutes; "
+            "rows where they are empty are left out.",
         ) from error
     return number if math.isfinite(number) else None

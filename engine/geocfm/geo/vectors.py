@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import warnings
 from dataclasses import dataclass
 from typing import Any
@@ -16,8 +17,8 @@ from pyogrio.errors import DataLayerError, DataSourceError, FeatureError
 from rasterio.crs import CRS
 
 from geocfm.errors import UserError
-from geocfm.geo.grid import parse_crs
-from geocfm.geo.layers import nearest_name
+from geocfm.geo.crs import read_crs
+from geocfm.geo.layers import nearest_name, refuse_locked
 
 SHP_LENGTH = slice(24, 28)  # where a shapefile's header says how long it is
 
@@ -35,7 +36,8 @@ class Features:
 def read_features(path: str, layer: str | None, kind: str, attributes: bool = True) -> Features:
     """Read a vector file. kind, "Point" or "Polygon", tells layers apart when none is named."""
     if not os.path.exists(path) and not path.startswith(("/vsi", "http")):
-        raise UserError(f"The file '{path}' does not exist.", "Check its folder and its spelling.")
+        raise missing_file(path, kind)
+    refuse_locked(path)
     _refuse_incomplete_shapefile(path)
     try:
         with warnings.catch_warnings():
@@ -56,8 +58,22 @@ def read_features(path: str, layer: str | None, kind: str, attributes: bool = Tr
     except (DataSourceError, DataLayerError, FeatureError) as error:
         raise _not_a_vector_file(path) from error
     fields = dict(zip(meta["fields"].tolist(), values, strict=True))
-    crs = parse_crs(meta["crs"]) if meta["crs"] else None
+    crs = read_crs(meta["crs"]) if meta["crs"] else None
     return Features(geometries, ids.astype(np.int64), fields, crs)
+
+
+def missing_file(path: str, kind: str) -> UserError:
+    """The sentence for a file that is not there; QGIS joins a layer to the name of its file."""
+    file, _, rest = path.partition("|")
+    if rest and os.path.exists(file):
+        options = {"Polygon": ("--aoi", "--aoi-layer")}.get(kind, ("--occurrences", "--layer"))
+        named = re.search(r"layername=([^|]+)", rest)
+        layer = f" {options[1]} {named[1]}" if named else ""
+        return UserError(
+            f"The file '{path}' does not exist; what follows the | is QGIS's own addition.",
+            f"Write it as {options[0]} {file}{layer}.",
+        )
+    return UserError(f"The file '{path}' does not exist.", "Check its folder and its spelling.")
 
 
 def _refuse_incomplete_shapefile(path: str) -> None:

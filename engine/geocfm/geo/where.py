@@ -18,6 +18,10 @@ from geocfm.geo.layers import nearest_name
 Fields = Mapping[str, NDArray[Any]]
 
 TOKEN_SEPARATORS = re.compile(r"[,;/]")
+SECOND_CONDITION = re.compile(
+    r"\s(and|or)\s+[^\s~=!<>][^~=!<>]*?([~=!<>]|\slike\s|\sin\s*\(|\sis\s+(not\s+)?null\b)",
+    re.IGNORECASE,
+)
 FREQUENT = 10  # how many of a field's values an error message lists
 
 ORDERINGS: dict[str, Callable[[Any, Any], bool]] = {
@@ -95,6 +99,12 @@ def parse_where(text: str) -> Condition:
             f"The filter '{text}' is not understood.",
             'Write it like "commodity ~ gold, copper" or "grade > 2"; give several to narrow.',
         )
+    if SECOND_CONDITION.search(parts[3]) and not _is_quoted(parts[3]):
+        raise UserError(
+            f"The filter '{text}' joins two conditions.",
+            "Give a second --where instead of AND; for OR write a|b ~ x, y. A value that holds "
+            "these words must stand in quotation marks.",
+        )
     return Condition(fields, "=" if parts[2] == "==" else parts[2], operand)
 
 
@@ -119,6 +129,11 @@ def _tokens(text: str) -> set[str]:
 def _unquoted(text: str) -> str:
     text = text.strip()
     return text[1:-1] if len(text) > 1 and text[0] == text[-1] and text[0] in "\"'" else text
+
+
+def _is_quoted(text: str) -> bool:
+    """Whether quotation marks stand around the whole, so that no word in it is an operator."""
+    return len(text) > 1 and text[0] == text[-1] in "\"'" and text[0] not in text[1:-1]
 
 
 def _number(value: Any) -> float | None:

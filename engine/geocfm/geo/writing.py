@@ -23,7 +23,7 @@ from numpy.typing import ArrayLike, NDArray
 from rasterio.errors import RasterioError
 from rasterio.io import DatasetReader, DatasetWriter
 
-from geocfm.errors import FULL, UserError, disk_full
+from geocfm.errors import FULL, Interrupted, UserError, disk_full
 from geocfm.geo.grid import Grid
 from geocfm.geo.layers import bounded_cache
 
@@ -64,11 +64,11 @@ def ensure_writable(path: str | os.PathLike[str]) -> None:
         raise UserError(f"'{final}' is a folder.", "Give the name of a file.")
 
 
-def cannot_write(folder: Path, error: OSError) -> UserError:
+def cannot_write(folder: Path, error: OSError) -> Interrupted:
     """The sentence for a folder that cannot be written to."""
     if error.errno in FULL:
         return disk_full(folder)
-    return UserError(
+    return Interrupted(
         f"Nothing can be written to the folder '{folder}' ({error.strerror}).",
         "Choose a folder that you may write to.",
     )
@@ -104,7 +104,7 @@ def replace_file(complete: Path, final: Path) -> None:
     except OSError as error:
         if error.errno in FULL:
             raise disk_full(final.parent) from error
-        raise UserError(
+        raise Interrupted(
             f"'{final}' cannot be written ({error.strerror}).",
             "Close it in other programs, or choose another name.",
         ) from error

@@ -28,6 +28,7 @@ FORMAT = 1
 SMALLEST, LARGEST = 16, 2**14  # cells along a window's side
 DAMAGED = "The file is damaged or was changed; train again or take another copy."
 MADE_BY_TRAINING = "Choose a .safetensors file made by 'geocfm train', or copy it again."
+FROM_ANOTHER_VERSION = ("extra_forbidden", "literal_error")
 _KEY = "geocfm"  # safetensors metadata is text to text: one entry holds the card as JSON
 
 
@@ -231,7 +232,13 @@ def _parse_card(path: Path, metadata: dict[str, str]) -> ModelCard:
                 "Update GeoCFM.",
             )
         card = ModelCard.model_validate(content)
-    except (KeyError, TypeError, ValueError, ValidationError):
+    except (KeyError, TypeError, ValueError) as error:
+        setting = _unknown_setting(error)
+        if setting:
+            raise UserError(
+                f"{path} has a setting that this GeoCFM does not know: {setting}.",
+                "It is perhaps from a newer GeoCFM: update.",
+            ) from None
         raise UserError(
             f"{path} is a .safetensors file, but not a GeoCFM checkpoint.", MADE_BY_TRAINING
         ) from None
@@ -239,6 +246,18 @@ def _parse_card(path: Path, metadata: dict[str, str]) -> ModelCard:
     if impossible:
         raise UserError(f"The card in {path} cannot be right: it tells of {impossible}.", DAMAGED)
     return card
+
+
+def _unknown_setting(error: Exception) -> str:
+    """The setting, or the value of one, that only another version can have written; else empty."""
+    if not isinstance(error, ValidationError):
+        return ""
+    unknown = [
+        ".".join(map(str, mistake["loc"]))
+        for mistake in error.errors()
+        if mistake["loc"][:1] == ("settings",) and mistake["type"] in FROM_ANOTHER_VERSION
+    ]
+    return unknown[0] if unknown else ""
 
 
 def _impossible(card: ModelCard) -> str:

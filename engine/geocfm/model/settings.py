@@ -11,6 +11,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from geocfm.errors import UserError
+from geocfm.mistakes import explain, nearest_name
 
 
 class _Settings(BaseModel):
@@ -208,15 +209,14 @@ def change_settings(settings: Settings, changes: dict[str, str]) -> Settings:
         room, _, key = path.partition(".")
         if room not in values or not isinstance(values[room], dict) or key not in values[room]:
             known = [f"{r}.{k}" for r, v in values.items() if isinstance(v, dict) for k in v]
-            raise UserError(
-                f"There is no setting '{path}'.", f"The settings are: {', '.join(known)}."
-            )
+            ending = next((name for name in known if name.endswith(f".{path}")), path)
+            near = nearest_name(ending, known).strip() or f"The settings are: {', '.join(known)}."
+            raise UserError(f"There is no setting '{path}'.", near)
         values[room][key] = None if text.lower() == "none" else text
     try:
         return Settings.model_validate(values)
     except ValidationError as error:
         first = error.errors()[0]
-        where = ".".join(str(part) for part in first["loc"])
-        raise UserError(
-            f"The setting '{where}' cannot be {first['input']!r}.", first["msg"] + "."
-        ) from None
+        room, key = (str(part) for part in first["loc"][:2])
+        said = explain(first, type(getattr(settings, room)), key, depth=2)
+        raise UserError(f"--set {room}.{key}: {said}", "") from None

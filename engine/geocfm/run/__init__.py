@@ -21,10 +21,11 @@ from geocfm.job import (
     WritingJob,
 )
 from geocfm.model.checkpoint import load_card
+from geocfm.results import results_of
 from geocfm.run.apply import run_evaluate, run_map, run_sample
 from geocfm.run.learn import run_check, run_train
 from geocfm.run.provenance import trace
-from geocfm.run.workplace import Workplace, made_before, results_of, workplace
+from geocfm.run.workplace import Workplace, made_before, tidy, working
 
 
 def run_info(job: InfoJob, reporter: Reporter) -> None:
@@ -68,10 +69,11 @@ def run_job(job: Job, reporter: Reporter) -> None:
         return
     provenance = trace(job)
     if not job.overwrite and made_before(job, provenance):
+        tidy(job)
         reporter.note("This very job has been done before; --overwrite does it again.")
         reporter.wrote("earlier", results_of(job)[0], "made earlier from the same inputs")
         return
-    with workplace(job, provenance) as place:
-        if place.continued:
+    with working(job, provenance) as place:
+        if place.continued and not isinstance(job, TrainJob):  # which says from which iteration
             reporter.note("Going on from what an interrupted run left.")
         _WRITING[type(job)](job, place, reporter)

@@ -17,7 +17,7 @@ from geocfm.events import Reporter
 from geocfm.geo.area import Area, read_area
 from geocfm.geo.grid import Grid
 from geocfm.geo.rasters import Layer, Stack, find_layers, raster_grid
-from geocfm.geo.writing import ensure_points_writable, write_cog, write_points
+from geocfm.geo.writing import write_cog, write_points
 from geocfm.inference.parts import Parts
 from geocfm.inference.predictor import Predictor
 from geocfm.inference.regional_draws import draw_region
@@ -25,6 +25,7 @@ from geocfm.inference.regional_map import MEANING, UNIT, RawMap, write_raw_map
 from geocfm.job import ApplyingJob, EvaluateJob, MapJob, RegionJob, SampleJob
 from geocfm.model.checkpoint import ModelCard, load_checkpoint
 from geocfm.model.device import choose_device
+from geocfm.results import results_of, sidecar
 from geocfm.run.inputs import open_occurrences
 from geocfm.run.needs import (
     draws_disk_bytes,
@@ -32,9 +33,9 @@ from geocfm.run.needs import (
     ensure_mapping_fits,
     map_disk_bytes,
 )
-from geocfm.run.provenance import TAG, Provenance, sidecar
+from geocfm.run.provenance import TAG, Provenance
 from geocfm.run.room import ensure_room
-from geocfm.run.workplace import Workplace, results_of
+from geocfm.run.workplace import Workplace
 
 REPORTED_SHARE = 0.1
 
@@ -161,7 +162,7 @@ def _raw_map(
     ensure_mapping_fits(work.card, work.grid, work.device)
     shown = work.grid.window() if area is None else area.bounds
     if not place.continued:  # else a part of it is there already
-        ensure_room(place.folder, map_disk_bytes(shown.height * shown.width), "The map")
+        ensure_room(job.out.parent, map_disk_bytes(shown.height * shown.width), "The map")
     parts = Parts(place.folder / "strips")
     path = place.folder / "raw.tif"
     return write_raw_map(path, work.predictor, area, job.combine, job.seed, parts, reporter)
@@ -169,13 +170,12 @@ def _raw_map(
 
 def run_sample(job: SampleJob, place: Workplace, reporter: Reporter) -> None:
     """Draws of plausible occurrences, as points."""
-    ensure_points_writable(job.out)
     with _apply(job, reporter) as work:
         points = job.points or work.card.settings.sampling.points
         shown = work.grid.window() if work.area is None else work.area.bounds
         ensure_drawing_fits(work.card, work.grid, shown, points, job.draws, work.device)
         if not place.continued:
-            ensure_room(place.folder, draws_disk_bytes(points * job.draws), "The points")
+            ensure_room(job.out.parent, draws_disk_bytes(points * job.draws), "The result")
         drawn = draw_region(
             work.predictor,
             work.area,
@@ -207,7 +207,11 @@ def run_sample(job: SampleJob, place: Workplace, reporter: Reporter) -> None:
         (place.folder / "provenance.json").write_text(content, encoding="utf-8")
         place.deliver("provenance.json", described)
     place.deliver(name, job.out)
-    reporter.wrote("samples", job.out, f"{job.draws} draws of {points} points")
+    reporter.wrote(
+        "samples",
+        job.out,
+        f"{job.draws} {'draw' if job.draws == 1 else 'draws'} of {points} points",
+    )
 
 
 def run_evaluate(job: EvaluateJob, place: Workplace, reporter: Reporter) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import datetime, timezone
@@ -14,7 +15,7 @@ import torch
 
 from geocfm.data.preflight import Preflight, inspect_region
 from geocfm.data.region import Region, prepare_region
-from geocfm.errors import UserError
+from geocfm.errors import Interrupted, UserError
 from geocfm.events import Reporter
 from geocfm.geo.grid import Grid
 from geocfm.geo.occurrences import Occurrences
@@ -31,10 +32,11 @@ from geocfm.model.checkpoint import (
 from geocfm.model.device import choose_device, describe_device
 from geocfm.model.network import VelocityNetwork
 from geocfm.model.settings import Settings, change_settings, choose_preset
+from geocfm.results import results_of, unfinished_model
 from geocfm.run.inputs import open_occurrences
 from geocfm.run.needs import ensure_learning_fits
 from geocfm.run.provenance import Provenance
-from geocfm.run.workplace import Workplace, beside, results_of
+from geocfm.run.workplace import Workplace, remove_unfinished
 from geocfm.training.loop import new_network, train
 from geocfm.training.resume import Snapshot, load_state, save_state
 
@@ -73,11 +75,11 @@ def find_data(job: LearningJob) -> tuple[list[Layer], Grid, Occurrences]:
 
 @contextmanager
 def open_region(
-    job: LearningJob, settings: Settings, device: torch.device | None, reporter: Reporter
+    job: LearningJob, settings: Settings, device: torch.device, reporter: Reporter
 ) -> Iterator[Region]:
     """Find the layers, align them, read the occurrences, look at every cell once.
 
-    With a device to train on, what cannot fit into its memory is refused first.
+    What could not fit into the memory when training on the device is refused first.
     """
     layers, grid, occurrences = find_data(job)
     ensure_learning_fits(grid, len(layers), occurrences.points, settings, device)
@@ -88,7 +90,9 @@ def open_region(
 
 def run_check(job: CheckJob, reporter: Reporter) -> None:
     """Say what there is and what will be done; what makes training impossible fails the job."""
-    with open_region(job, choose_settings(job, accelerated=False), None, reporter) as region:
+    device = choose_device("auto")
+    settings = choose_settings(job, accelerated=device.type == "cuda")
+    with open_region(job, settings, device, reporter) as region:
         found = inspect_region(region)
     _tell(found, reporter)
     reporter.report("check", found.to_dict())
@@ -112,7 +116,7 @@ def run_train(job: TrainJob, place: Workplace, reporter: Reporter) -> None:
     """Prepare the region, train, and keep the best and the last model."""
     device = choose_device(job.device)
     settings = choose_settings(job, accelerated=device.type == "cuda")
-    unfinished = beside(job.out, f"unfinished{job.out.suffix}")
+    unfinished = unfinished_model(job.out)
     _, last, log_path, preview_path = results_of(job)
     with open_region(job, settings, device, reporter) as region:
         found = inspect_region(region)
@@ -122,13 +126,13 @@ def run_train(job: TrainJob, place: Workplace, reporter: Reporter) -> None:
         def card(snapshot: Snapshot) -> ModelCard:
             return make_card(region, settings, job, found, snapshot, place.provenance)
 
-        def write_model(path: Path, snapshot: Snapshot) -> None:
+        def write_model(name: str, snapshot: Snapshot) -> None:
             content = checkpoint_bytes(snapshot.weights, card(snapshot))
-            (place.folder / "model.safetensors").write_bytes(content)
-            place.deliver("model.safetensors", path)
+            (place.folder / name).write_bytes(content)
 
         def keep(best: Snapshot) -> None:
-            write_model(unfinished, best)
+            write_model("best", best)
+            place.deliver("best", unfinished)
             reporter.wrote("checkpoint", unfinished, "the best model so far")
 
         def preview(network: VelocityNetwork) -> None:
@@ -142,21 +146,32 @@ def run_train(job: TrainJob, place: Workplace, reporter: Reporter) -> None:
             f"Training preset '{settings.preset}' ({weights / 1e6:.2f} million weights) on "
             f"{describe_device(device)}, {_budget(settings)}."
         )
-        earlier = load_state(place.folder) if place.continued else None
+        earlier = load_state(place.folder, network) if place.continued else None
         if earlier is not None:
             reporter.note(f"Going on from iteration {earlier.position.iteration}.")
+        elif place.continued:
+            reporter.warn("The state of the interrupted run cannot be used; training begins anew.")
         with _open_log(place.folder / "log.jsonl", afresh=earlier is None) as log:
-            result = train(
-                *(region, network, settings, job.seed, device, reporter, log),
-                save=lambda state: save_state(place.folder, state),
-                keep=keep,
-                preview=preview,
-                earlier=earlier,
-            )
-        place.deliver("log.jsonl", log_path)
-        write_model(last, result.last)
-        write_model(job.out, result.best)
-    unfinished.unlink(missing_ok=True)
+            try:
+                result = train(
+                    *(region, network, settings, job.seed, device, reporter, log),
+                    save=lambda state: save_state(place.folder, state),
+                    keep=keep,
+                    preview=preview,
+                    earlier=earlier,
+                )
+            except Interrupted:
+                raise
+            except UserError:  # it would break down at the same step again
+                place.discard()
+                raise
+        write_model("best", result.best)
+        write_model("last", result.last)
+        # until the best is in place an interrupted run still needs its own log
+        shutil.copyfile(place.folder / "log.jsonl", place.folder / "log")
+        for name, path in (("last", last), ("log", log_path), ("best", job.out)):
+            place.deliver(name, path)
+    remove_unfinished(job)
     if result.stopped_early:
         reporter.note("Stopped early: validation no longer improved.")
     best = result.best
@@ -164,8 +179,9 @@ def run_train(job: TrainJob, place: Workplace, reporter: Reporter) -> None:
         f"{result.last.iteration} iterations in {result.seconds / 60:.1f} minutes; best at "
         f"iteration {best.iteration}{_validation(best)}."
     )
-    judged = "on the validation tiles" if "validation_loss" in best.metrics else "at the end"
-    reporter.wrote("checkpoint", job.out, f"the best model {judged}")
+    judged = "validation_loss" in best.metrics
+    chosen = "the best model on the validation tiles" if judged else "the last model"
+    reporter.wrote("checkpoint", job.out, chosen)
     reporter.wrote("checkpoint", last, "the model at the end of training")
     reporter.wrote("log", log_path, "every training value, one JSON object per line")
 

@@ -228,9 +228,9 @@ def ensure_readable(grid: Grid, remedy: str) -> None:
 
 
 def ensure_learning_fits(
-    grid: Grid, layers: int, points: Points, settings: Settings, device: torch.device | None
+    grid: Grid, layers: int, points: Points, settings: Settings, device: torch.device
 ) -> None:
-    """Refuse a grid or a network that is too large to learn with; without a device, the grid."""
+    """Refuse a grid or a network that is too large to learn with."""
     coarser = (text for text, less in _coarser(grid) if _readable(less))
     ensure_readable(grid, f"Use {next(coarser, 'larger cells')} or a smaller --extent.")
     plan = plan_windows(grid, len(points), settings.windows)
@@ -243,8 +243,6 @@ def ensure_learning_fits(
         ((text, Needs(region_bytes(grid, layers, less))) for text, less in _sparser(plan)),
         otherwise="Use a smaller --extent.",
     )
-    if device is None:
-        return
     # the classes are not known yet: every layer has one channel at least
     channels = layers * (2 if settings.windows.validity_channels else 1)
 

@@ -20,8 +20,11 @@ from rasterio.errors import RasterioError
 
 from geocfm.errors import UserError
 from geocfm.geo.layers import find_layers
+from geocfm.geo.vectors import missing_file
 from geocfm.job import ApplyingJob, Job, LearningJob
+from geocfm.layer_spec import is_dataset_name
 from geocfm.model.checkpoint import load_card
+from geocfm.results import sidecar
 from geocfm.versions import software_versions
 
 TAG = "GEOCFM_PROVENANCE"
@@ -60,6 +63,8 @@ class Provenance(BaseModel):
             if mine[key] != others.get(key)
         ]
         now, then = ({(i.use, i.path): i for i in p.inputs} for p in (self, other))
+        if list(now) != list(then) and now.keys() == then.keys():
+            found.append("the layers are in another order")
         found += [f"{path} is new" for use, path in now if (use, path) not in then]
         found += [f"{path} is no longer given" for use, path in then if (use, path) not in now]
         changed = [now[key].path for key in now if key in then and now[key] != then[key]]
@@ -75,13 +80,17 @@ class Provenance(BaseModel):
 
 def trace(job: Job) -> Provenance:
     """The provenance of what the job is going to make."""
-    paths = {name: _full(value) for name, value in job if isinstance(value, Path)}
+    paths = {name: full_path(value) for name, value in job if _is_plain(value)}
     return Provenance(
         job={"command": command_of(job), **job.model_dump(mode="json"), **paths},
         seed=getattr(job, "seed", None),
         inputs=tuple(_inputs(job)),
         versions=software_versions(),
     )
+
+
+def _is_plain(value: object) -> bool:
+    return isinstance(value, Path) and not is_dataset_name(value.as_posix())
 
 
 def command_of(job: Job) -> str:
@@ -103,24 +112,28 @@ def _inputs(job: Job) -> Iterator[InputFile]:
 
 
 def _input_file(use: str, path: Path) -> InputFile:
+    if is_dataset_name(path.as_posix()):
+        return InputFile(use=use, path=path.as_posix(), size=None, modified=None)
     try:
         found = path.stat()
-    except OSError:  # no plain file: /vsizip/..., or missing, which reading it will say
-        return InputFile(use=use, path=path.as_posix(), size=None, modified=None)
+    except OSError as error:
+        raise _missing(use, path) from error
     changed = datetime.fromtimestamp(found.st_mtime, timezone.utc).isoformat()
-    return InputFile(use=use, path=path.absolute().as_posix(), size=found.st_size, modified=changed)
+    return InputFile(use=use, path=full_path(path), size=found.st_size, modified=changed)
 
 
-def _full(path: Path) -> str:
-    """The same text wherever the command is run, and however the path was written."""
-    return Path(os.path.abspath(path)).as_posix()
+def _missing(use: str, path: Path) -> UserError:
+    """Said before anything else is made of it: a drive that is gone changes no input."""
+    if use == "checkpoint":
+        return UserError(f"There is no checkpoint at {path}.", "Check the path.")
+    if use in ("occurrences", "aoi"):
+        return missing_file(str(path), "Polygon" if use == "aoi" else "Point")
+    return UserError(f"The raster '{path}' does not exist.", "Check its folder and its spelling.")
 
 
-def sidecar(path: Path) -> Path | None:
-    """The file that carries the provenance of a format that cannot: CSV and GeoJSON."""
-    if path.suffix.lower() in (".csv", ".geojson", ".json"):
-        return path.with_name(f"{path.name}.provenance.json")
-    return None
+def full_path(path: Path) -> str:
+    """The same text for the same file, wherever the command is run and however it is spelled."""
+    return Path(os.path.realpath(path)).as_posix()
 
 
 def read_provenance(path: Path) -> Provenance | None:

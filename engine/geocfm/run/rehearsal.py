@@ -17,7 +17,7 @@ from geocfm.run.apply import find_region
 from geocfm.run.inputs import open_occurrences
 from geocfm.run.learn import choose_settings, find_data
 from geocfm.run.provenance import trace
-from geocfm.run.workplace import made_before, refuse_existing
+from geocfm.run.workplace import ensure_place, made_before
 
 
 def problems_of(job: Job, coming: set[str]) -> list[str]:
@@ -37,16 +37,26 @@ def problems_of(job: Job, coming: set[str]) -> list[str]:
     if isinstance(job, LearningJob | ApplyingJob) and not coming:
         with _noted(problems):
             find_layers(job.raster)
-    if problems or coming:  # what cannot be opened yet cannot be looked into
-        return problems
+    complete = not problems and not coming  # what is yet to come cannot be looked into
     with _noted(problems):
-        if isinstance(job, LearningJob):
+        if complete and isinstance(job, LearningJob):
             find_data(job)
-        if isinstance(job, ApplyingJob):
+        if complete and isinstance(job, ApplyingJob):
             _look_at_region(job)
-        if isinstance(job, WritingJob) and not job.overwrite and not made_before(job, trace(job)):
-            refuse_existing(job)
+    with _noted(problems):
+        if isinstance(job, WritingJob) and not is_done(job):
+            ensure_place(job, trace(job) if complete else None)
     return problems
+
+
+def is_done(job: Job) -> bool:
+    """Whether running the job would find its result there, from the same inputs."""
+    if not isinstance(job, WritingJob) or job.overwrite:
+        return False
+    try:
+        return made_before(job, trace(job))
+    except UserError:  # an input is missing
+        return False
 
 
 def _look_at_region(job: ApplyingJob) -> None:

@@ -82,7 +82,7 @@ def _amount(size: int) -> str:
         ((10**power, name) for power, name in ((12, "TB"), (9, "GB")) if size >= 10**power),
         (10**6, "MB"),
     )
-    number = size / unit
-    if number < 0.5:
+    if size < 10**6:
         return f"{size / 1000:,.0f} kB"
+    number = size / unit
     return f"{number:,.1f} {name}" if number < 10 and unit > 10**6 else f"{number:,.0f} {name}"

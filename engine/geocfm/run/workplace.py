@@ -1,75 +1,29 @@
-"""A folder beside the result where a job works: its lock, and what it has done so far.
+"""A folder beside the results where a job works: its lock, and what it has done so far.
 
 It outlives an interruption, so the same command goes on from there, and is removed in the end.
 """
 
 from __future__ import annotations
 
-import hashlib
-import json
 import os
 import shutil
-import socket
+import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from datetime import datetime
 from pathlib import Path
-
-from filelock import FileLock, Timeout
 
 from geocfm.errors import FULL, Interrupted, UserError, disk_full
 from geocfm.geo.writing import atomic_path, cannot_write, replace_file
-from geocfm.job import EvaluateJob, MemoryJob, SampleJob, TrainJob, WritingJob
-from geocfm.run.provenance import Provenance, read_provenance, sidecar
+from geocfm.job import TrainJob, WritingJob
+from geocfm.results import results_of, unfinished_model, work_folder
+from geocfm.run.claim import LOCK, OWNER, claim
+from geocfm.run.provenance import Provenance, full_path, read_provenance
+from geocfm.training.resume import STATE
 
-LOCK, OWNER, JOB = "lock", "owner.json", "job.json"
-LONGEST_NAME = 200  # bytes; file systems allow 255, and the folder's name is a little longer
+JOB = "job.json"
 LEAST_ROOM = 2**16  # bytes free; below, GDAL's vague errors mean a full disk
-LOCK_SECONDS = 1.0  # a process that just ends may hold the lock a moment longer
-
-
-def results_of(job: WritingJob) -> list[Path]:
-    """The files a job writes. The first is moved into place last, so it means all are there."""
-    out: Path = job.out
-    if isinstance(job, TrainJob):
-        ends = (f"last{out.suffix}", "log.jsonl", "preview.png")
-        return [out, *(beside(out, end) for end in ends)]
-    if isinstance(job, EvaluateJob):
-        return [out / name for name in ("evaluation.json", "capture.png", "map.png")]
-    if isinstance(job, MemoryJob):
-        return [out / "memory.json"]
-    described = sidecar(out) if isinstance(job, SampleJob) else None
-    return [out, described] if described else [out]
-
-
-def beside(out: Path, end: str) -> Path:
-    """A file named after a result: model.safetensors and 'log.jsonl' give model.log.jsonl."""
-    return out.with_name(f"{out.stem}.{end}")
-
-
-def made_before(job: WritingJob, provenance: Provenance) -> bool:
-    """Whether the very result is there already: the same job, from the same inputs."""
-    earlier = read_provenance(results_of(job)[0])
-    return earlier is not None and not provenance.differences(earlier)
-
-
-def refuse_existing(job: WritingJob, *, continued: bool = False) -> None:
-    """Never replace what the user did not say to replace."""
-    results = results_of(job)
-    for path in results:
-        if path.is_dir():
-            raise UserError(f"'{path}' is a folder.", "Give the name of a file.")
-        if path.parent.is_file():
-            raise UserError(f"'{path.parent}' is a file.", "Give the name of a folder.")
-    # of continued work all but the first may be in place already
-    there = [path for path in (results[:1] if continued else results) if path.exists()]
-    if there and not job.overwrite:
-        raise UserError(
-            f"{', '.join(map(str, there))} is already there, and not from this very job.",
-            "Choose another name, or replace it with --overwrite.",
-        )
 
 
 @dataclass(frozen=True)
@@ -81,43 +35,151 @@ class Workplace:
     continued: bool
 
     def deliver(self, name: str, final: Path) -> None:
-        """Move a complete file to its place among the results."""
-        final.parent.mkdir(parents=True, exist_ok=True)
+        """Move a complete file to its place among the results; a link stays a link."""
+        final = final.resolve() if final.is_symlink() else final
         replace_file(self.folder / name, final)
+
+    def discard(self) -> None:
+        """Throw away what has been done so far: going on from it would lead nowhere."""
+        _clear(self.folder)
 
 
 @contextmanager
-def workplace(job: WritingJob, provenance: Provenance) -> Iterator[Workplace]:
+def working(job: WritingJob, provenance: Provenance) -> Iterator[Workplace]:
     """Claim the job's results for this process, and go on from what an earlier run left."""
     _refuse_inputs(job, provenance)
-    folder = _folder(job.out)
-    made = _make_folders(folder)
-    try:
-        with _locked(folder, job.out):
-            continued = _continues(folder, provenance, job)
-            refuse_existing(job, continued=continued)
-            with atomic_path(folder / JOB) as temporary:
-                temporary.write_text(provenance.model_dump_json(indent=1), encoding="utf-8")
-            try:
-                yield Workplace(folder, provenance, continued)
-            except Exception as error:
-                explained = _explained(error, folder)
-                if isinstance(explained, UserError) and not isinstance(explained, Interrupted):
-                    _clear(folder)  # the work so far was on inputs that are not good
-                raise explained from error
+    _refuse_wrong_kind(results_of(job))
+    folder = work_folder(job)
+    with claim(folder, job.out):
+        continued = True  # what was here before is kept, whatever goes wrong
+        try:
+            continued = _ready(job, provenance, folder)
+            if not continued:
+                _clear(folder)
+                with atomic_path(folder / JOB) as temporary:
+                    temporary.write_text(provenance.model_dump_json(indent=1), encoding="utf-8")
+            yield Workplace(folder, provenance, continued)
             _clear(folder)
-    finally:
-        for path in (folder, *reversed(made)):
-            with suppress(OSError):  # what is not empty stays
-                path.rmdir()
+        except Exception as error:
+            explained = _explained(error, folder)
+            mistaken = isinstance(explained, UserError) and not isinstance(explained, Interrupted)
+            if mistaken and not continued:
+                _clear(folder)
+            raise explained from error
+        finally:
+            with suppress(OSError):
+                if not _worth_keeping(folder):
+                    _clear(folder)
+
+
+def made_before(job: WritingJob, provenance: Provenance) -> bool:
+    """Whether the very result is there already: the same job, from the same inputs."""
+    earlier = read_provenance(results_of(job)[0])
+    return earlier is not None and not provenance.differences(earlier)
+
+
+def tidy(job: WritingJob) -> None:
+    """Remove what a run left that was killed when all but this was done."""
+    folder = work_folder(job)
+    if folder.exists():
+        with suppress(UserError), claim(folder, job.out):  # else somebody is at work there
+            _clear(folder)
+    if isinstance(job, TrainJob):
+        remove_unfinished(job)
+
+
+def ensure_place(job: WritingJob, provenance: Provenance | None) -> None:
+    """Refuse, without writing, what `working` would; without provenance, inputs are yet to come."""
+    folder = work_folder(job)
+    _refuse_wrong_kind(results_of(job))
+    if provenance is None:
+        refuse_existing(job)
+    else:
+        _refuse_inputs(job, provenance)
+        _ready(job, provenance, folder)
+    there = next(parent for parent in folder.parents if parent.exists())
+    try:
+        with tempfile.TemporaryFile(dir=there):
+            pass
+    except OSError as error:
+        raise cannot_write(there, error) from error
+
+
+def refuse_existing(job: WritingJob, *, continued: bool = False) -> None:
+    """Never replace what the user did not say to replace."""
+    results = results_of(job)
+    # of continued work all but the first may be in place already
+    there = [path for path in (results[:1] if continued else results) if path.exists()]
+    if isinstance(job, TrainJob) and not continued:
+        unfinished = unfinished_model(job.out)
+        if unfinished.exists() and read_provenance(unfinished) is None:
+            there.append(unfinished)
+    if there and not job.overwrite:
+        raise UserError(
+            f"{', '.join(map(str, there))}: already there, and not from this very job.",
+            "Choose another name, or replace what is there with --overwrite.",
+        )
+
+
+def _refuse_wrong_kind(results: list[Path]) -> None:
+    for path in results:
+        try:
+            if path.parent.is_file():
+                raise UserError(f"'{path.parent}' is a file.", "Give the name of a folder.")
+            if path.exists() and path.is_dir():
+                raise UserError(f"'{path}' is a folder.", "Give the name of a file.")
+            os.lstat(path)
+        except FileNotFoundError:
+            continue
+        except OSError as error:  # a name too long, or a file among the folders
+            raise UserError(
+                f"'{path}' cannot be written ({error.strerror}).", "Choose another name."
+            ) from error
+
+
+def remove_unfinished(job: TrainJob) -> None:
+    """Remove the model that an earlier, stopped run left; nobody else's file of that name."""
+    path = unfinished_model(job.out)
+    if path.exists() and read_provenance(path) is not None:
+        path.unlink()
 
 
 def _refuse_inputs(job: WritingJob, provenance: Provenance) -> None:
     """A result must not replace what it is made from, --overwrite or not."""
-    inputs = {os.path.realpath(entry.path) for entry in provenance.inputs}
+    inputs = {entry.path for entry in provenance.inputs}
     for path in results_of(job):
-        if os.path.realpath(path) in inputs:
+        if full_path(path) in inputs:
             raise UserError(f"{path} is an input of this very job.", "Choose another --out.")
+
+
+def _ready(job: WritingJob, provenance: Provenance, folder: Path) -> bool:
+    """Whether there is work to go on from; refuses results and work that are not this job's."""
+    continued = _continues(folder, provenance, job)
+    refuse_existing(job, continued=continued)
+    return continued
+
+
+def _continues(folder: Path, provenance: Provenance, job: WritingJob) -> bool:
+    """Whether an earlier run left work of this very job; work of another is not thrown away."""
+    if not _worth_keeping(folder):
+        return False
+    try:
+        text = (folder / JOB).read_text(encoding="utf-8")
+        earlier = Provenance.model_validate_json(text)
+    except (OSError, ValueError):
+        differences, outdated = ["it cannot be told which"], False
+    else:
+        differences = provenance.differences(earlier)
+        # parts of a map are worth nothing once an input has changed; a model in the making may be
+        outdated = provenance.same_job(earlier) and not isinstance(job, TrainJob)
+    if differences and not (job.overwrite or outdated):
+        touched = time.strftime("%Y-%m-%d %H:%M", time.localtime(folder.stat().st_mtime))
+        raise UserError(
+            f"Unfinished work of another job, last touched {touched}, waits in {folder}: "
+            f"{'; '.join(differences)}.",
+            "Run the job as it was to finish it, or begin anew with --overwrite.",
+        )
+    return not differences
 
 
 def _explained(error: Exception, folder: Path) -> Exception:
@@ -136,108 +198,14 @@ def _explained(error: Exception, folder: Path) -> Exception:
     return error
 
 
-def _folder(out: Path) -> Path:
-    name = out.name
-    if len(name.encode()) > LONGEST_NAME:
-        name = hashlib.sha256(name.encode()).hexdigest()[:32]
-    return out.with_name(f".{name}.work")
-
-
-def _make_folders(folder: Path) -> list[Path]:
-    """Make the folder; gives the parents that were missing, outermost first."""
-    missing = [parent for parent in reversed(folder.parents) if not parent.exists()]
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise cannot_write(folder.parent, error) from error
-    return missing
-
-
-@contextmanager
-def _locked(folder: Path, out: Path) -> Iterator[None]:
-    path = folder / LOCK
-    lock = FileLock(path, timeout=LOCK_SECONDS)
-    try:
-        lock.acquire()
-    except Timeout:
-        raise UserError(
-            f"Another GeoCFM is at work on {out}{_owner(folder)}.",
-            "Wait until it has finished, stop it, or choose another name.",
-        ) from None
-    except OSError as error:
-        raise cannot_write(folder.parent, error) from error
-    try:
-        owner = {
-            "process": os.getpid(),
-            "machine": socket.gethostname(),
-            "since": datetime.now().astimezone().isoformat(timespec="seconds"),
-        }
-        with suppress(OSError):  # on a full disk the work itself will say so
-            (folder / OWNER).write_text(json.dumps(owner), encoding="utf-8")
-        yield
-    finally:
-        with suppress(OSError):
-            if not _worth_keeping(folder):
-                _clear(folder)
-            (folder / OWNER).unlink()
-        with suppress(OSError):  # while it is locked, so that nobody locks a file without a name
-            path.unlink()
-        lock.release()
-        if os.name == "nt":  # where an open file cannot be removed
-            with suppress(OSError):
-                path.unlink()
-
-
-def _owner(folder: Path) -> str:
-    try:
-        owner = json.loads((folder / OWNER).read_text(encoding="utf-8"))
-        return f" (process {owner['process']} on {owner['machine']}, since {owner['since']})"
-    except (OSError, ValueError, KeyError, TypeError):
-        return ""
-
-
-def _continues(folder: Path, provenance: Provenance, job: WritingJob) -> bool:
-    """Whether an earlier run left work of this very job; work of another is not thrown away."""
-    if not _worth_keeping(folder):
-        _clear(folder)
-        return False
-    try:
-        text = (folder / JOB).read_text(encoding="utf-8")
-        earlier = Provenance.model_validate_json(text)
-    except (OSError, ValueError):
-        if job.overwrite:
-            _clear(folder)
-            return False
-        raise UserError(
-            f"Unfinished work of an unknown job waits in {folder}.",
-            "Begin anew with --overwrite, or choose another name.",
-        ) from None
-    differences = provenance.differences(earlier)
-    if not differences:
-        return True
-    # parts of a map are worth nothing once an input has changed; a model in the making may be
-    outdated = provenance.same_job(earlier) and not isinstance(job, TrainJob)
-    if not (job.overwrite or outdated):
-        touched = time.strftime("%Y-%m-%d %H:%M", time.localtime(folder.stat().st_mtime))
-        raise UserError(
-            f"Unfinished work of another job, last touched {touched}, waits in {folder}: "
-            f"{'; '.join(differences)}.",
-            "Run the job as it was to finish it, or begin anew with --overwrite.",
-        )
-    _clear(folder)
-    return False
-
-
 def _worth_keeping(folder: Path) -> bool:
-    return any(path.name not in (LOCK, OWNER, JOB) for path in folder.iterdir())
+    return (folder / STATE).exists() or any(folder.glob("*/*.npz"))
 
 
 def _clear(folder: Path) -> None:
-    for path in folder.iterdir():
-        if path.name in (LOCK, OWNER):
-            continue
-        if path.is_dir():
-            shutil.rmtree(path, ignore_errors=True)
-        else:
-            with suppress(OSError):
+    with suppress(OSError):  # the folder may have vanished
+        for path in folder.iterdir():
+            if path.is_dir():
+                shutil.rmtree(path, ignore_errors=True)
+            elif path.name not in (LOCK, OWNER):
                 path.unlink()

@@ -24,13 +24,12 @@ from geocfm.model.flow import flow_matching_loss
 from geocfm.model.network import VelocityNetwork
 from geocfm.model.settings import Settings
 from geocfm.training.ema import AveragedNetwork
-from geocfm.training.resume import Position, RunState, Snapshot
+from geocfm.training.resume import MOMENTS, Position, RunState, Snapshot
 from geocfm.training.schedule import Budget, learning_rate
 
 VALIDATIONS = 40  # in a run, unless the settings say otherwise
 VALIDATION_WINDOWS = 48  # at most, spread evenly over those there are
 VALIDATION_POINTS = 8192  # noised points of all validation windows together
-MOMENTS = ("exp_avg", "exp_avg_sq")  # as torch's Adam calls them
 SAVING_SHARE = 20  # times as long as saving takes is the least time between two savings
 VALIDATION_STREAM = 2**31  # keeps the validation noise apart from every training step's
 
@@ -123,6 +122,8 @@ def train(
         if run.best is not None:
             keep(run.best)
         raise
+    if stopped_early:
+        stage(100, 100, **run.figures())
     last = run.snapshot()
     if run.best is None:
         raise _broken(last.iteration, _score(last), None)

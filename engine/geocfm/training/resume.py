@@ -16,7 +16,10 @@ import safetensors
 import safetensors.torch
 from torch import Tensor
 
+from geocfm.model.network import VelocityNetwork
+
 STATE = "state.safetensors"
+MOMENTS = ("exp_avg", "exp_avg_sq")  # as torch's Adam calls them
 _KEY = "run"
 
 Tensors = dict[str, Tensor]
@@ -71,8 +74,8 @@ def save_state(folder: Path, state: RunState) -> None:
                 path.unlink()
 
 
-def load_state(folder: Path) -> RunState | None:
-    """The state, or None if there is none that can be read in full."""
+def load_state(folder: Path, network: VelocityNetwork) -> RunState | None:
+    """The state, or None if there is none that can be read in full and fits the network."""
     try:
         with safetensors.safe_open(folder / STATE, framework="pt", device="cpu") as file:
             said = json.loads((file.metadata() or {})[_KEY])
@@ -82,9 +85,20 @@ def load_state(folder: Path) -> RunState | None:
             weights = safetensors.torch.load_file(folder / _best_name(said["best"]["iteration"]))
             best = Snapshot(weights, **said["best"])
         averaged = safetensors.torch.load_file(folder / _averaged_name(position.iteration))
-        return RunState(position, optimised, averaged, best)
+        state = RunState(position, optimised, averaged, best)
+        return state if _fits(state, network) else None
     except (OSError, safetensors.SafetensorError, KeyError, TypeError, ValueError):
         return None
+
+
+def _fits(state: RunState, network: VelocityNetwork) -> bool:
+    expected = {name: tensor.shape for name, tensor in network.state_dict().items()}
+    moments = {f"{moment}.{n}": s for moment in MOMENTS for n, s in expected.items()}
+    found = {name: tensor.shape for name, tensor in state.optimised.items()}
+    averages = [state.averaged] + ([state.best.weights] if state.best else [])
+    return found == {**expected, **moments} and all(
+        {name: tensor.shape for name, tensor in weights.items()} == expected for weights in averages
+    )
 
 
 def _averaged_name(iteration: int | str) -> str:

@@ -107,7 +107,8 @@ def test_too_few_occurrences(make_region, sample, tmp_path, pixels, remedy):
     report = inspect_region(make_region(occurrences=path))
     used = sum(1 for x, y in pixels if (x, y) == (30, 30))
     assert len(report.problems) == 1
-    assert f"Of {len(pixels)} occurrences {used} are used" in report.problems[0]
+    all_of = "1 occurrence 1 is" if len(pixels) == 1 else f"{len(pixels)} occurrences {used} are"
+    assert f"Of {all_of} used" in report.problems[0]
     assert "At least 3 are needed" in report.problems[0]
     assert remedy in report.problems[0]
     assert report.to_dict()["can_train"] is False

@@ -86,6 +86,8 @@ def test_mistakes(tmp_path, utm):
         read_area(write(tmp_path / "b.gpkg", [far], "EPSG:32750"), utm)
     with pytest.raises(UserError, match="does not exist"):
         read_area(tmp_path / "gone.gpkg", utm)
+    with pytest.raises(UserError, match=r"Write it as --aoi .*/b\.gpkg --aoi-layer b\."):
+        read_area(f"{tmp_path}/b.gpkg|layername=b|geometrytype=Polygon", utm)
     small = shapely.box(x + 20, y - 30, x + 30, y - 20)
     with pytest.raises(UserError, match=r"smaller than a cell of the grid \(100 m\)"):
         read_area(write(tmp_path / "c.gpkg", [small], "EPSG:32750"), utm)

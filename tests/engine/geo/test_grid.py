@@ -3,7 +3,8 @@ import json
 import numpy as np
 import pytest
 from geocfm.errors import UserError
-from geocfm.geo.grid import Grid, Window, parse_crs, reproject_points
+from geocfm.geo.crs import parse_crs
+from geocfm.geo.grid import Grid, Window, reproject_points
 from rasterio.crs import CRS
 from rasterio.transform import Affine
 

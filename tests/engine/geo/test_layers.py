@@ -1,5 +1,6 @@
 import numpy as np
 import pytest
+import rasterio
 from geocfm.errors import UserError
 from geocfm.geo.layers import Layer, find_layers
 
@@ -59,6 +60,14 @@ def test_gdal_dataset_names(make_raster, utm):
     path = make_raster("plain.tif", ONE, utm)
     assert find_layers([f"g=GTIFF_DIR:1:{path}"]) == [Layer("g", f"GTIFF_DIR:1:{path}", 1)]
     assert names(find_layers([f"/vsisubfile/0,{path}"])) == ["plain"]
+
+
+def test_what_a_file_says_of_its_numbers(make_raster, utm):
+    paths = [make_raster(f"{t}.tif", ONE.astype(t), utm) for t in ("uint8", "int32", "float32")]
+    assert [layer.whole for layer in find_layers(paths)] == [True, True, False]
+    with rasterio.open(paths[0], "r+") as raster:
+        raster.write_colormap(1, {1: (10, 20, 30, 255)})
+    assert [layer.coloured for layer in find_layers(paths)] == [True, False, False]
 
 
 def test_classes(make_raster, utm):

@@ -266,7 +266,7 @@ def test_a_grid_of_a_million_million_cells_is_refused_whatever_the_memory(memory
     memory(10**18)
     grid = grid_of(1_000_000, 1_000_000, cell=0.01)
     error = refusal(
-        needs.ensure_learning_fits, grid, 3, spread_points(10, 1000), settings_of(), None
+        needs.ensure_learning_fits, grid, 3, spread_points(10, 1000), settings_of(), CPU
     )
     assert "1,000,000,000,000 cells" in error.message
     assert error.hint == "Use --resolution 0.08 or a smaller --extent."
@@ -282,11 +282,11 @@ def test_a_grid_whose_windows_cannot_be_listed_is_refused_before_it_is_read(memo
     points = spread_points(300, 100_000)
     large = grid_of(100_000, 100_000, cell=5.0)
     sparse = settings_of(windows__size=64, windows__stride=1)
-    error = refusal(needs.ensure_learning_fits, large, 3, points, sparse, None)
+    error = refusal(needs.ensure_learning_fits, large, 3, points, sparse, CPU)
     assert error.message.startswith("Looking at the layers would need about 9")
     assert error.hint == "Use --resolution 160 or --set windows.stride=32."
     needs.ensure_learning_fits(
-        large, 3, points, settings_of(windows__size=64, windows__stride=32), None
+        large, 3, points, settings_of(windows__size=64, windows__stride=32), CPU
     )
 
 
@@ -302,7 +302,6 @@ def test_training_that_cannot_fit_names_values_that_would(memory):
     smaller = settings_of("paper-earthmri", windows__size=512, windows__stride="none",
                           windows__tile="none")  # fmt: skip
     needs.ensure_learning_fits(grid, 3, points, smaller, CPU)
-    needs.ensure_learning_fits(grid, 3, points, large, None)  # without a device only the grid
 
 
 def test_a_large_batch_is_halved_until_it_fits(memory):

@@ -53,6 +53,11 @@ def region(small_region: SmallRegion, settings: Settings, one_thread: None) -> I
         yield opened
 
 
+@pytest.fixture
+def small_network(settings: Settings) -> VelocityNetwork:
+    return new_network(6, settings, 1)
+
+
 @dataclass
 class Run:
     """What a run of the loop said and kept."""
@@ -161,7 +166,7 @@ def test_the_best_has_ever_lower_validation_losses(start: Start) -> None:
 
 @pytest.mark.parametrize("validate_every", ["none", "4"])
 def test_a_run_goes_on_from_any_state_as_if_nothing_had_happened(
-    start: Start, validate_every: str, tmp_path: Path
+    start: Start, validate_every: str, small_network: VelocityNetwork, tmp_path: Path
 ) -> None:
     changes = {"iterations": 12, "validate_every": validate_every, "ema": 0.97}
     whole = start(**changes, save_every=0)
@@ -171,7 +176,7 @@ def test_a_run_goes_on_from_any_state_as_if_nothing_had_happened(
         save_state(tmp_path, state)
         later = Run()
         later.text.write(whole.text.getvalue())  # lines after the state are written anew
-        start(**changes, into=later, earlier=load_state(tmp_path))
+        start(**changes, into=later, earlier=load_state(tmp_path, small_network))
         assert later.result is not None
         assert same(later.result.best, whole.result.best)
         assert same(later.result.last, whole.result.last)
@@ -194,16 +199,21 @@ def test_a_saved_state_leaves_three_files_and_is_at_most_three_models(
     assert sizes[STATE] < 3.1 * sizes["averaged"]  # 3 with the card that a model has
 
 
-def test_what_cannot_be_read_is_no_state(start: Start, tmp_path: Path) -> None:
-    assert load_state(tmp_path) is None
+def test_what_cannot_be_read_or_does_not_fit_is_no_state(
+    start: Start, settings: Settings, small_network: VelocityNetwork, tmp_path: Path
+) -> None:
+    assert load_state(tmp_path, small_network) is None
     save_state(tmp_path, start(iterations=4, save_every=0).states[-1])
-    assert load_state(tmp_path) is not None
+    assert load_state(tmp_path, small_network) is not None
     for path in tmp_path.iterdir():
         content = path.read_bytes()
         path.write_bytes(content[: len(content) // 2])
-        assert load_state(tmp_path) is None
+        assert load_state(tmp_path, small_network) is None
         path.write_bytes(content)
-    assert load_state(tmp_path) is not None
+    assert load_state(tmp_path, small_network) is not None
+    assert load_state(tmp_path, new_network(5, settings, 1)) is None
+    deeper = change_settings(settings, {"network.head_depth": "2"})
+    assert load_state(tmp_path, new_network(6, deeper, 1)) is None
 
 
 def test_validation_noise_is_fixed_along_the_run(start: Start) -> None:

@@ -1,0 +1,53 @@
+"""The files that a job writes, by name."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from pathlib import Path
+
+from geocfm.job import EvaluateJob, MemoryJob, SampleJob, TrainJob, WritingJob
+
+LONGEST_NAME = 200  # bytes; file systems allow 255, and the work folder's name is a little longer
+
+
+def results_of(job: WritingJob) -> list[Path]:
+    """The files a job writes. The first is moved into place last, so it means all are there."""
+    out: Path = job.out
+    if isinstance(job, TrainJob):
+        ends = (f"last{out.suffix}", "log.jsonl", "preview.png")
+        return [out, *(_beside(out, end) for end in ends)]
+    if isinstance(job, EvaluateJob):
+        return [out / name for name in ("evaluation.json", "capture.png", "map.png")]
+    if isinstance(job, MemoryJob):
+        return [out / "memory.json"]
+    described = sidecar(out) if isinstance(job, SampleJob) else None
+    return [out, described] if described else [out]
+
+
+def unfinished_model(out: Path) -> Path:
+    """Where a stopped training leaves its best model so far."""
+    return _beside(out, f"unfinished{out.suffix}")
+
+
+def work_folder(job: WritingJob) -> Path:
+    """Where a job works, on the disk of its results; the name is the same for every run."""
+    out = job.out.resolve() if job.out.is_symlink() else job.out
+    if isinstance(job, EvaluateJob | MemoryJob):  # their result is a folder
+        return out / ".work"
+    name = out.name
+    if len(os.fsencode(name)) > LONGEST_NAME:
+        name = hashlib.sha256(os.fsencode(name)).hexdigest()[:32]
+    return out.with_name(f".{name}.work")
+
+
+def sidecar(path: Path) -> Path | None:
+    """The file that carries the provenance of a format that cannot: CSV and GeoJSON."""
+    if path.suffix.lower() in (".csv", ".geojson", ".json"):
+        return path.with_name(f"{path.name}.provenance.json")
+    return None
+
+
+def _beside(out: Path, end: str) -> Path:
+    """A file named after a result: model.safetensors and 'log.jsonl' give model.log.jsonl."""
+    return out.with_name(f"{out.stem}.{end}")
