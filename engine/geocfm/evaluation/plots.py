@@ -24,6 +24,7 @@ from geocfm.geo.writing import atomic_path
 
 DPI = 150
 WIDEST = 900  # pixels of a map picture; larger rasters are read coarser
+WIDE = 0.6  # height over width of a map that counts as wide
 HELD_OUT, TRAINED = "#d1495b", "#30638e"
 
 
@@ -84,7 +85,7 @@ def plot_map(
     valid = values[np.isfinite(values)]
     highest = max(float(np.percentile(valid, 99)), 1.0) if valid.size else 1.0
     tall = grid.height / grid.width
-    figure = Figure(figsize=(6.6, min(max(6.6 * tall * 0.82, 3.0), 9.0)))
+    figure = Figure(figsize=(6.6, min(max(6.6 * tall * 0.82, 3.0), 9.0)), layout="constrained")
     axes = figure.add_subplot()
     image = axes.imshow(
         values,
@@ -94,8 +95,15 @@ def plot_map(
         interpolation="nearest",
         extent=(0, grid.width, grid.height, 0),
     )
+    wide = tall < WIDE  # then there is no room for the words along the scale's side
     figure.colorbar(
-        image, ax=axes, label="relative density, 1 = regional mean", extend="max", shrink=0.8
+        image,
+        ax=axes,
+        label="relative density, 1 = regional mean",
+        extend="max",
+        shrink=0.6 if wide else 0.8,
+        aspect=40 if wide else 20,
+        location="bottom" if wide else "right",
     )
     for tile, role in split.tiles():
         if role == TEST:
@@ -129,7 +137,7 @@ def plot_map(
     _world_ticks(axes, grid)
     axes.set(xlim=(0, grid.width), ylim=(grid.height, 0))
     axes.set_title(title, fontsize=10)
-    axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.09), ncols=3, fontsize=8, frameon=False)
+    figure.legend(loc="outside lower center", ncols=3, fontsize=8, frameon=False)
     _save(figure, path, provenance)
 
 
