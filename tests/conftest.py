@@ -35,10 +35,9 @@ class Trained:
 
     @property
     def log(self) -> list[dict[str, Any]]:
-        from small_data import json_lines
+        from small_data import training_log
 
-        path = self.checkpoint.with_name(f"{self.checkpoint.stem}.log.jsonl")
-        return json_lines(path.read_text(encoding="utf-8"))
+        return training_log(self.checkpoint.with_name(f"{self.checkpoint.stem}.log.jsonl"))
 
 
 @pytest.fixture(scope="session")

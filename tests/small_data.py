@@ -194,3 +194,11 @@ def run_geocfm(*arguments: object, timeout: float = 100) -> subprocess.Completed
 def json_lines(text: str) -> list[dict[str, Any]]:
     """Each line as an object."""
     return [json.loads(line) for line in text.splitlines()]
+
+
+def training_log(path: Path) -> list[dict[str, Any]]:
+    """The values of a training's log, whose first line says what the run was."""
+    first, *rows = json_lines(path.read_text(encoding="utf-8"))
+    assert first.keys() == {"provenance"}
+    assert first["provenance"]["job"]["command"] == "train"
+    return rows

@@ -23,7 +23,7 @@ from geocfm.outcome import EXIT_CODES, Outcome, attempt, ended_by
 from geocfm.stopping import stop_requests
 from geocfm.versions import software_versions
 
-USER_ERROR, CANCELLED = EXIT_CODES["failed"], EXIT_CODES["cancelled"]
+CANCELLED = EXIT_CODES["cancelled"]
 BENCHMARKS: dict[str, type[Job]] = {"memory": MemoryJob}
 GROUPS = ("job", "benchmark")
 

@@ -51,12 +51,15 @@ def attempt(job: Job, reporter: Reporter) -> Outcome:
 
 def load_engine() -> Callable[[Job, Reporter], None]:
     """Import what does the work: torch and GDAL load only when there is some."""
-    gc.disable()  # its rounds over what torch brings take longer than half the import
+    first = "geocfm.run" not in sys.modules  # to freeze again would keep a job's garbage for ever
+    if first:
+        gc.disable()  # its rounds over what torch brings take longer than half the import
     try:
         from geocfm.run import run_job
     finally:
-        gc.freeze()
-        gc.enable()
+        if first:
+            gc.freeze()
+            gc.enable()
     return run_job
 
 

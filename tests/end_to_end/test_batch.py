@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import shutil
@@ -12,6 +13,7 @@ from typing import Any
 
 import pytest
 from child_process import ended, read_until, started
+from geocfm.outcome import load_engine
 from small_data import TINY_SETTINGS, SmallRegion, json_lines
 
 Geocfm = Callable[..., Any]
@@ -217,3 +219,11 @@ def test_a_dry_run_finds_what_is_wrong_and_writes_nothing(geocfm: Geocfm, folder
     assert ready.exit_code == 0, ready.output
     assert "ready" in ready.output
     assert names(folder) == before
+
+
+def test_only_the_first_job_of_a_batch_freezes_what_is_loaded() -> None:
+    load_engine()
+    before = gc.get_freeze_count()
+    load_engine()
+    assert gc.get_freeze_count() == before
+    assert gc.isenabled()

@@ -18,7 +18,7 @@ import safetensors
 from child_process import ended, read_until, started
 from geocfm.model.checkpoint import load_card
 from numpy.typing import NDArray
-from small_data import TINY, SmallRegion, json_lines, read_points, run_geocfm
+from small_data import TINY, SmallRegion, json_lines, read_points, run_geocfm, training_log
 
 MOMENTS = (0.1, 0.4, 0.8)  # shares of the work at which the process is killed
 ITERATIONS = 150
@@ -68,7 +68,7 @@ def same_model(one: Path, other: Path) -> None:
 
 
 def losses(log: Path) -> list[tuple[Any, ...]]:
-    rows = json_lines(log.read_text(encoding="utf-8"))
+    rows = training_log(log)
     return [(r["iteration"], r.get("loss"), r.get("validation_loss")) for r in rows]
 
 
@@ -227,5 +227,5 @@ def test_a_time_budget_goes_on_with_the_time_that_is_left(
         read_until(child, "Training", 0.5)
         child.kill()
     assert begun_at(finish(*command), "Training") > 0.4
-    seconds = json_lines((tmp_path / "model.log.jsonl").read_text(encoding="utf-8"))[-1]["seconds"]
+    seconds = training_log(tmp_path / "model.log.jsonl")[-1]["seconds"]
     assert 6 <= seconds < 7

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from child_process import read_until, started
 from geocfm.model.checkpoint import load_card
-from small_data import LAYERS, TINY, SmallRegion, child_environment, json_lines
+from small_data import LAYERS, TINY, SmallRegion, child_environment, training_log
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="Windows has no SIGKILL")
 
@@ -86,7 +86,7 @@ def test_training_killed_between_two_writings_ends_complete(
     done(geocfm(*command))
     names = {"m.safetensors", "m.last.safetensors", "m.log.jsonl"}
     assert {path.name for path in tmp_path.iterdir()} == names
-    rows = json_lines((tmp_path / "m.log.jsonl").read_text(encoding="utf-8"))
+    rows = training_log(tmp_path / "m.log.jsonl")
     steps = [row["iteration"] for row in rows if "loss" in row]
     assert steps == list(range(1, ITERATIONS + 1))
 

@@ -8,8 +8,8 @@ from typing import Any
 from geocfm.data.region import Region
 from geocfm.data.scan import MOST_CLASSES
 from geocfm.data.split import ROLES
+from geocfm.model.settings import SMALLEST_WINDOW
 
-SMALLEST_WINDOW = 16
 FEWEST_OCCURRENCES = 3  # one for each of training, validation and test
 LITTLE_COVERAGE = 0.5  # of the area where some layer has data
 FEW_TO_LEARN_FROM = 20

@@ -19,7 +19,7 @@ from rasterio.io import DatasetReader
 
 from geocfm.errors import UserError
 from geocfm.layer_spec import is_dataset_name, matching_files, readings
-from geocfm.mistakes import nearest_name as nearest_name
+from geocfm.mistakes import nearest_name
 
 CACHE_MB = 256  # GDAL's block cache; its default, 5 % of the memory, is too much on large machines
 WEB_DRIVERS = ("WMS", "WMTS")

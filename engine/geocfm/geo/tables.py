@@ -16,8 +16,8 @@ from rasterio.crs import CRS
 
 from geocfm.errors import UserError
 from geocfm.geo.delimited import rows_of
-from geocfm.geo.layers import nearest_name
 from geocfm.geo.vectors import Features
+from geocfm.mistakes import nearest_name
 
 SUFFIXES = (".csv", ".tsv", ".txt")
 DELIMITERS = ",;\t|"

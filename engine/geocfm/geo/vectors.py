@@ -18,7 +18,8 @@ from rasterio.crs import CRS
 
 from geocfm.errors import UserError
 from geocfm.geo.crs import read_crs
-from geocfm.geo.layers import nearest_name, refuse_locked
+from geocfm.geo.layers import refuse_locked
+from geocfm.mistakes import nearest_name
 
 SHP_LENGTH = slice(24, 28)  # where a shapefile's header says how long it is
 

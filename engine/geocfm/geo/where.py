@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from geocfm.errors import UserError
-from geocfm.geo.layers import nearest_name
+from geocfm.mistakes import nearest_name
 
 Fields = Mapping[str, NDArray[Any]]
 

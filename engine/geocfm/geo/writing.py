@@ -213,17 +213,6 @@ def _described_band(
     )
 
 
-def ensure_points_writable(path: str | os.PathLike[str]) -> None:
-    """Find out before the work whether points can be written under this name."""
-    suffix = Path(path).suffix.lower()
-    if suffix != ".csv" and suffix not in POINT_DRIVERS:
-        raise UserError(
-            f"Points cannot be written as '{suffix or path}'.",
-            "Name the file .gpkg, .geojson or .csv.",
-        )
-    ensure_writable(path)
-
-
 def write_points(
     path: str | os.PathLike[str],
     grid: Grid,
@@ -238,8 +227,12 @@ def write_points(
 
     GeoPackage carries description and metadata, GeoJSON the description, CSV neither.
     """
-    ensure_points_writable(path)
     suffix = Path(path).suffix.lower()
+    if suffix != ".csv" and suffix not in POINT_DRIVERS:
+        raise UserError(
+            f"Points cannot be written as '{suffix or path}'.",
+            "Name the file .gpkg, .geojson or .csv.",
+        )
     world = grid.to_world(points)
     values = [np.asarray(column) for column in columns.values()]
     with atomic_path(path) as temporary:

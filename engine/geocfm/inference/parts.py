@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import Any
 from zipfile import BadZipFile
 
 import numpy as np
 from numpy.typing import NDArray
+
+from geocfm.geo.writing import replace_file
 
 Arrays = dict[str, NDArray[Any]]
 
@@ -33,9 +34,7 @@ class Parts:
         temporary = self._folder / "unfinished.tmp"
         with temporary.open("wb") as file:
             np.savez(file, **arrays)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, self._path(name))
+        replace_file(temporary, self._path(name))
 
     def _path(self, name: str) -> Path:
         return self._folder / f"{name}.npz"

@@ -22,10 +22,10 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from geocfm.errors import UserError
 from geocfm.model.network import VelocityNetwork
-from geocfm.model.settings import Settings
+from geocfm.model.settings import SMALLEST_WINDOW, Settings
 
 FORMAT = 1
-SMALLEST, LARGEST = 16, 2**14  # cells along a window's side
+LARGEST_WINDOW = 2**14  # cells
 DAMAGED = "The file is damaged or was changed; train again or take another copy."
 MADE_BY_TRAINING = "Choose a .safetensors file made by 'geocfm train', or copy it again."
 FROM_ANOTHER_VERSION = ("extra_forbidden", "literal_error")
@@ -272,7 +272,9 @@ def _impossible(card: ModelCard) -> str:
         "layers without statistics": not all(
             math.isfinite(layer.mean) and 0 <= layer.std < math.inf for layer in card.layers
         ),
-        f"windows of {card.window_size} cells": not SMALLEST <= card.window_size <= LARGEST,
+        f"windows of {card.window_size} cells": not SMALLEST_WINDOW
+        <= card.window_size
+        <= LARGEST_WINDOW,
         "a grid without extent": min(card.grid.height, card.grid.width) < 1
         or not all(map(math.isfinite, card.grid.transform))
         or a * e == b * d,

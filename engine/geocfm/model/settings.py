@@ -13,6 +13,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from geocfm.errors import UserError
 from geocfm.mistakes import explain, nearest_name
 
+SMALLEST_WINDOW = 16  # cells
+
 
 class _Settings(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -39,9 +41,13 @@ class NetworkSettings(_Settings):
 class WindowSettings(_Settings):
     """How the region is cut into windows and tiles (paper, appendix "Patch extraction")."""
 
-    size: int | None = Field(None, ge=16, description="pixels; none: chosen from the data")
+    size: int | None = Field(
+        None, ge=SMALLEST_WINDOW, description="pixels; none: chosen from the data"
+    )
     stride: int | None = Field(None, ge=1, description="pixels; none: an eighth of the size")
-    tile: int | None = Field(None, ge=16, description="pixels; none: chosen from the data")
+    tile: int | None = Field(
+        None, ge=SMALLEST_WINDOW, description="pixels; none: chosen from the data"
+    )
     footprint: float = Field(0.5, gt=0, le=1, description="least share of cells with data")
     test_share: float = Field(0.2, ge=0, lt=1, description="share of tiles held out to the end")
     validation_share: float = Field(0.15, ge=0, lt=1, description="share that chooses the model")

@@ -56,15 +56,26 @@ class _Application:
         return self.predictor.layers.grid
 
 
-def find_region(job: ApplyingJob, card: ModelCard) -> tuple[list[Layer], Grid, Grid, Area | None]:
-    """The model's layers, its own grid, the grid they will be aligned on, and the area on it."""
-    layers = match_layers(card, job.raster)
+@dataclass(frozen=True)
+class FoundRegion:
+    """The model's layers, names of others that were given, and where the model is applied."""
+
+    layers: list[Layer]
+    unused: list[str]
+    training_grid: Grid
+    grid: Grid
+    area: Area | None
+
+
+def find_region(job: ApplyingJob, card: ModelCard) -> FoundRegion:
+    """Match the layers by name, and find the grid that they will be aligned on."""
+    layers, unused = match_layers(card, job.raster)
     training_grid = Grid.from_dict(card.grid.model_dump())
     if not isinstance(job, RegionJob):  # an evaluation is about the model's own tiles
-        return layers, training_grid, training_grid, None
+        return FoundRegion(layers, unused, training_grid, training_grid, None)
     grid = _region_grid(training_grid, layers[0], job.like)
     area = read_area(job.aoi, grid, job.aoi_layer) if job.aoi else None
-    return layers, training_grid, grid, area
+    return FoundRegion(layers, unused, training_grid, grid, area)
 
 
 @contextmanager
@@ -73,26 +84,25 @@ def _apply(job: ApplyingJob, reporter: Reporter) -> Iterator[_Application]:
     device = choose_device(job.device)
     checkpoint = load_checkpoint(job.checkpoint, device)
     card = checkpoint.card
-    layers, training_grid, grid, area = find_region(job, card)
-    known = {layer.name for layer in layers}
-    unused = [layer.name for layer in find_layers(job.raster) if layer.name not in known]
-    if unused:
-        reporter.warn(f"Layers that the model does not know are not used: {', '.join(unused)}.")
+    found = find_region(job, card)
+    if found.unused:
+        names = ", ".join(found.unused)
+        reporter.warn(f"Layers that the model does not know are not used: {names}.")
     changes = {"solver": job.solver, "steps": job.steps}
     sampling = card.settings.sampling.model_copy(
         update={key: value for key, value in changes.items() if value is not None}
     )
-    with Stack(layers, grid) as stack:
-        shown = grid if area is None else grid.subgrid(area.bounds)
+    with Stack(found.layers, found.grid) as stack:
+        shown = found.grid if found.area is None else found.grid.subgrid(found.area.bounds)
         reporter.note(f"The region has {shown.describe()}.")
         predictor = Predictor(checkpoint, stack, sampling, device)
-        yield _Application(card, training_grid, predictor, area, device)
+        yield _Application(card, found.training_grid, predictor, found.area, device)
         for sentence in predictor.warnings():
             reporter.warn(sentence)
 
 
-def match_layers(card: ModelCard, specs: list[str]) -> list[Layer]:
-    """The given layers in the model's order; what is missing is said by name."""
+def match_layers(card: ModelCard, specs: list[str]) -> tuple[list[Layer], list[str]]:
+    """The layers in the model's order, and names it does not know; what is missing is said."""
     classes = [layer.name for layer in card.layers if layer.categorical]
     given = {layer.name: layer for layer in find_layers(specs)}
     wanted = [layer.name for layer in card.layers]
@@ -104,10 +114,11 @@ def match_layers(card: ModelCard, specs: list[str]) -> list[Layer]:
             f"The model needs layers that were not given: {', '.join(missing)}.{unused}",
             "Give each as --raster NAME=path, with the name the model knows.",
         )
-    return [
+    layers = [
         Layer(name, given[name].path, given[name].band, name in classes, given[name].units)
         for name in wanted
     ]
+    return layers, extra
 
 
 def _region_grid(training_grid: Grid, first: Layer, like: Path | None) -> Grid:
@@ -162,7 +173,7 @@ def _raw_map(
     ensure_mapping_fits(work.card, work.grid, work.device)
     shown = work.grid.window() if area is None else area.bounds
     if not place.continued:  # else a part of it is there already
-        ensure_room(job.out.parent, map_disk_bytes(shown.height * shown.width), "The map")
+        ensure_room(place.folder.parent, map_disk_bytes(shown.height * shown.width), "The map")
     parts = Parts(place.folder / "strips")
     path = place.folder / "raw.tif"
     return write_raw_map(path, work.predictor, area, job.combine, job.seed, parts, reporter)
@@ -175,7 +186,7 @@ def run_sample(job: SampleJob, place: Workplace, reporter: Reporter) -> None:
         shown = work.grid.window() if work.area is None else work.area.bounds
         ensure_drawing_fits(work.card, work.grid, shown, points, job.draws, work.device)
         if not place.continued:
-            ensure_room(job.out.parent, draws_disk_bytes(points * job.draws), "The result")
+            ensure_room(place.folder.parent, draws_disk_bytes(points * job.draws), "The result")
         drawn = draw_region(
             work.predictor,
             work.area,

@@ -38,7 +38,7 @@ from geocfm.run.needs import ensure_learning_fits
 from geocfm.run.provenance import Provenance
 from geocfm.run.workplace import Workplace, remove_unfinished
 from geocfm.training.loop import new_network, train
-from geocfm.training.resume import Snapshot, load_state, save_state
+from geocfm.training.resume import Snapshot, discard_state, load_state, save_state
 
 PREVIEW_DRAWS = 4
 
@@ -150,8 +150,10 @@ def run_train(job: TrainJob, place: Workplace, reporter: Reporter) -> None:
         if earlier is not None:
             reporter.note(f"Going on from iteration {earlier.position.iteration}.")
         elif place.continued:
+            discard_state(place.folder)
             reporter.warn("The state of the interrupted run cannot be used; training begins anew.")
-        with _open_log(place.folder / "log.jsonl", afresh=earlier is None) as log:
+        log_file = place.folder / "log.jsonl"
+        with _open_log(log_file, place.provenance, afresh=earlier is None) as log:
             try:
                 result = train(
                     *(region, network, settings, job.seed, device, reporter, log),
@@ -168,7 +170,7 @@ def run_train(job: TrainJob, place: Workplace, reporter: Reporter) -> None:
         write_model("best", result.best)
         write_model("last", result.last)
         # until the best is in place an interrupted run still needs its own log
-        shutil.copyfile(place.folder / "log.jsonl", place.folder / "log")
+        shutil.copyfile(log_file, place.folder / "log")
         for name, path in (("last", last), ("log", log_path), ("best", job.out)):
             place.deliver(name, path)
     remove_unfinished(job)
@@ -186,10 +188,12 @@ def run_train(job: TrainJob, place: Workplace, reporter: Reporter) -> None:
     reporter.wrote("log", log_path, "every training value, one JSON object per line")
 
 
-def _open_log(path: Path, *, afresh: bool) -> TextIO:
+def _open_log(path: Path, provenance: Provenance, *, afresh: bool) -> TextIO:
+    """The log, ready for the next line; its first says what the run is."""
     if afresh or not path.exists():
-        path.write_bytes(b"")
-    return path.open("r+", encoding="utf-8", newline="\n")
+        first = json.dumps({"provenance": provenance.model_dump(mode="json")})
+        path.write_text(f"{first}\n", encoding="utf-8", newline="\n")
+    return path.open("a+", encoding="utf-8", newline="\n")
 
 
 def make_card(

@@ -26,12 +26,11 @@ from geocfm.inference.regional_draws import SPARE
 from geocfm.inference.regional_map import BATCH, OVERLAP
 from geocfm.model.checkpoint import ModelCard
 from geocfm.model.network import VelocityNetwork
-from geocfm.model.settings import NetworkSettings, Settings
+from geocfm.model.settings import SMALLEST_WINDOW, NetworkSettings, Settings
 from geocfm.run.room import available_bytes, ensure_fits
 from geocfm.training.loop import VALIDATION_WINDOWS
 
 MOST_CELLS = 4 * 10**10  # eight layers of so many take most of a working day to read once
-SMALLEST_WINDOW = 16  # cells; what the settings allow
 SMALLER_REGION = "Give layers that cover a smaller region."
 
 FLOAT = 4  # bytes of a float32

@@ -61,7 +61,7 @@ def is_done(job: Job) -> bool:
 
 def _look_at_region(job: ApplyingJob) -> None:
     card = load_card(job.checkpoint)
-    _, _, grid, _ = find_region(job, card)
+    grid = find_region(job, card).grid
     if isinstance(job, EvaluateJob):
         open_occurrences(job, grid, job.where or list(card.occurrences.where))
 

@@ -17,9 +17,10 @@ from pathlib import Path
 from geocfm.errors import FULL, Interrupted, UserError, disk_full
 from geocfm.geo.writing import atomic_path, cannot_write, replace_file
 from geocfm.job import TrainJob, WritingJob
+from geocfm.job_file import place
 from geocfm.results import results_of, unfinished_model, work_folder
 from geocfm.run.claim import LOCK, OWNER, claim
-from geocfm.run.provenance import Provenance, full_path, read_provenance
+from geocfm.run.provenance import Provenance, read_provenance
 from geocfm.training.resume import STATE
 
 JOB = "job.json"
@@ -146,9 +147,9 @@ def remove_unfinished(job: TrainJob) -> None:
 
 def _refuse_inputs(job: WritingJob, provenance: Provenance) -> None:
     """A result must not replace what it is made from, --overwrite or not."""
-    inputs = {entry.path for entry in provenance.inputs}
+    inputs = {place(entry.path) for entry in provenance.inputs}
     for path in results_of(job):
-        if full_path(path) in inputs:
+        if place(path) in inputs:
             raise UserError(f"{path} is an input of this very job.", "Choose another --out.")
 
 

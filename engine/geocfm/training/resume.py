@@ -8,7 +8,6 @@ Step i's randomness depends on (seed, i) alone, so no generator needs to be kept
 from __future__ import annotations
 
 import json
-import os
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -16,6 +15,7 @@ import safetensors
 import safetensors.torch
 from torch import Tensor
 
+from geocfm.geo.writing import replace_file
 from geocfm.model.network import VelocityNetwork
 
 STATE = "state.safetensors"
@@ -68,10 +68,13 @@ def save_state(folder: Path, state: RunState) -> None:
             _write(folder / names[1], state.best.weights, {})
     said = {"position": asdict(state.position), "best": best}
     _write(folder / STATE, state.optimised, {_KEY: json.dumps(said)})
-    for pattern in (_averaged_name("*"), _best_name("*")):
-        for path in folder.glob(pattern):
-            if path.name not in names:
-                path.unlink()
+    _remove_models(folder, but=names)
+
+
+def discard_state(folder: Path) -> None:
+    """Remove a state that cannot be used, so that nothing of it is taken for a new run's."""
+    (folder / STATE).unlink(missing_ok=True)
+    _remove_models(folder, but=[])
 
 
 def load_state(folder: Path, network: VelocityNetwork) -> RunState | None:
@@ -101,6 +104,13 @@ def _fits(state: RunState, network: VelocityNetwork) -> bool:
     )
 
 
+def _remove_models(folder: Path, but: list[str]) -> None:
+    for pattern in (_averaged_name("*"), _best_name("*")):
+        for path in folder.glob(pattern):
+            if path.name not in but:
+                path.unlink()
+
+
 def _averaged_name(iteration: int | str) -> str:
     return f"averaged-{iteration}.safetensors"
 
@@ -111,8 +121,5 @@ def _best_name(iteration: int | str) -> str:
 
 def _write(path: Path, tensors: Tensors, metadata: dict[str, str]) -> None:
     temporary = path.with_suffix(".tmp")
-    with temporary.open("wb") as file:
-        file.write(safetensors.torch.save(tensors, metadata=metadata))
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(temporary, path)
+    temporary.write_bytes(safetensors.torch.save(tensors, metadata=metadata))
+    replace_file(temporary, path)

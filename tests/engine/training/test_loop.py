@@ -21,7 +21,14 @@ from geocfm.model.network import VelocityNetwork
 from geocfm.model.settings import Settings, change_settings
 from geocfm.run.learn import choose_settings, open_region
 from geocfm.training.loop import TrainingResult, new_network, train
-from geocfm.training.resume import STATE, RunState, Snapshot, load_state, save_state
+from geocfm.training.resume import (
+    STATE,
+    RunState,
+    Snapshot,
+    discard_state,
+    load_state,
+    save_state,
+)
 from geocfm.training.schedule import learning_rate
 from small_data import TINY_SETTINGS, SmallRegion, json_lines
 
@@ -378,3 +385,12 @@ def test_the_model_kept_is_the_one_with_the_lowest_validation_loss(trained: Any)
 def test_the_preview_of_a_real_run_is_a_picture(trained: Any) -> None:
     picture = trained.checkpoint.with_name("model.preview.png")
     assert picture.read_bytes().startswith(b"\x89PNG")
+
+
+def test_nothing_of_a_discarded_state_is_left_for_the_next_run(
+    start: Start, tmp_path: Path
+) -> None:
+    save_state(tmp_path, start(iterations=4, save_every=0).states[-1])
+    (tmp_path / "log.jsonl").write_text("stays")
+    discard_state(tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == ["log.jsonl"]
