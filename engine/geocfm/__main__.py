@@ -1,17 +1,53 @@
-"""The ``geocfm`` program: begins at once, so that even an early Ctrl-C ends it with a sentence."""
+"""The ``geocfm`` program: begins at once, so that even an early Ctrl-C ends it with a sentence.
 
+It also begins in a Python that is too old or lacks every package, to say so.
+"""
+
+import json
+import platform
 import sys
+from typing import NoReturn
+
+OLDEST_PYTHON = (3, 10)
 
 
 def main() -> None:
     """Load the command line, which takes a moment, and run it."""
+    if sys.version_info < OLDEST_PYTHON:
+        refuse(
+            "GeoCFM needs Python 3.10 or newer, and this one is " + platform.python_version() + ".",
+            "Choose a newer Python.",
+        )
     try:
         from geocfm.cli import main as run
-
+    except KeyboardInterrupt:
+        stop()
+    except ImportError as error:
+        lacking = isinstance(error, ModuleNotFoundError) and error.name
+        refuse(
+            "This Python lacks " + str(error.name) + "." if lacking else str(error),
+            "Install the engine's packages (in QGIS: Settings > Options > GeoCFM; on the command "
+            "line: pip install ./engine).",
+        )
+    try:
         run()
     except KeyboardInterrupt:
-        print("Stopped as asked; nothing had begun.")
-        sys.exit(130)
+        stop()
+
+
+def stop() -> NoReturn:
+    """End as asked."""
+    print("Stopped as asked; nothing had begun.")
+    sys.exit(130)
+
+
+def refuse(message: str, hint: str) -> NoReturn:
+    """Say what is wrong, as events.py would if it could be loaded, and end."""
+    if "--json" in sys.argv:
+        print(json.dumps({"event": "failed", "message": message, "hint": hint, "log": ""}))
+    else:
+        print(message + "\n" + hint)
+    sys.exit(2)
 
 
 if __name__ == "__main__":

@@ -15,6 +15,7 @@ import typer
 
 from geocfm import __version__
 from geocfm.batch import check_batch, run_batch
+from geocfm.doctor import examine
 from geocfm.events import Failed, Finished, JsonSink, LastingSink, Reporter, Started, TerminalSink
 from geocfm.job import COMMANDS, Job, MemoryJob, make_job, option_name
 from geocfm.job_file import FILE_COMMANDS, load_jobs
@@ -175,6 +176,19 @@ def _run(
     raise typer.Exit(speak("run", json, work))
 
 
+@app.command("doctor")
+def _doctor(json: AsJson = False) -> None:
+    """Say which Python, packages and devices there are, and what is missing."""
+
+    def work(reporter: Reporter) -> Outcome:
+        start = time.monotonic()
+        examine(reporter)
+        seconds = time.monotonic() - start
+        return Outcome("done", Finished(seconds=seconds), seconds)
+
+    raise typer.Exit(speak("doctor", json, work))
+
+
 @app.callback(invoke_without_command=True)
 def _main(
     version: Annotated[bool, typer.Option("--version", help="Print the version and exit.")] = False,
@@ -209,7 +223,7 @@ def main() -> None:
     try:
         code = app(standalone_mode=False)
     except Exception as error:
-        words = {*COMMANDS, *BENCHMARKS, *GROUPS, "run"}
+        words = {*COMMANDS, *BENCHMARKS, *GROUPS, "run", "doctor"}
         command = " ".join(takewhile(words.__contains__, sys.argv[1:]))
         if hasattr(error, "format_message"):  # typer's own: an option missing, unknown, no number
             asked = " ".join(filter(None, ("geocfm", command, "--help")))

@@ -94,6 +94,15 @@ class _Rasters(Job):
         min_length=1,
         description="A layer: [name=]path[:band]. Repeat it, or give a pattern: 'data/*.tif'.",
     )
+    raster_crs: list[str] = Field(
+        [],
+        description="CRS of a layer, name=EPSG:28350; outweighs what its file says. Repeat it.",
+    )
+    nodata: list[str] = Field(
+        [],
+        description="A value of a layer that means no data, name=-9999, besides what its file "
+        "says. Repeat it.",
+    )
 
 
 class WritingJob(Job):
@@ -132,7 +141,12 @@ class _GridChoice(Job):
     )
 
 
-class LearningJob(_Rasters, OccurrenceInput, _GridChoice):
+class _AreaChoice(Job):
+    aoi: OptionalFileName = Field(None, description="Only inside these polygons.")
+    aoi_layer: str | None = Field(None, description="The layer of a GeoPackage with the polygons.")
+
+
+class LearningJob(_Rasters, OccurrenceInput, _GridChoice, _AreaChoice):
     """A job that prepares a region to learn from."""
 
     classes: list[str] = Field(
@@ -185,14 +199,12 @@ class ApplyingJob(_Rasters, WritingJob):
     steps: int | None = Field(None, ge=1, le=1000, description="Steps of the solver.")
 
 
-class RegionJob(ApplyingJob):
+class RegionJob(ApplyingJob, _AreaChoice):
     """A job that may choose where a model is applied."""
 
     like: OptionalFileName = Field(
         None, description="A raster whose grid is used instead of the model's CRS and cell size."
     )
-    aoi: OptionalFileName = Field(None, description="Only inside these polygons.")
-    aoi_layer: str | None = Field(None, description="The layer of a GeoPackage with the polygons.")
 
 
 class MapJob(RegionJob):

@@ -16,6 +16,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Literal
 
+from geocfm.doctor import unloadable
 from geocfm.errors import FULL, Cancelled, UserError, disk_full
 from geocfm.events import Failed, Finished, Reporter, Stopped
 from geocfm.job import Job
@@ -79,6 +80,8 @@ def _as_user_error(error: BaseException) -> UserError | None:
     """The sentence for what the user can mend: a full disk or memory may show anywhere."""
     if isinstance(error, UserError):
         return error
+    if isinstance(error, ImportError) and not (error.name or "").startswith("geocfm"):
+        return unloadable(error)
     if isinstance(error, OSError) and error.errno in FULL:
         return disk_full(error.filename)
     if isinstance(error, MemoryError) or "can't allocate memory" in str(error):

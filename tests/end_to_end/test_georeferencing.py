@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -249,3 +250,24 @@ def test_an_area_elsewhere_is_refused(
     )
     assert result.exit_code == 2
     assert "does not overlap" in result.output
+
+
+def test_training_keeps_to_an_area_of_interest(
+    geocfm: Geocfm, small_region: SmallRegion, tmp_path: Path
+) -> None:
+    part = shapely.Polygon([(20.5, 5.4), (94.5, 5.4), (94.5, 109.6), (5.4, 109.6)])
+    area = area_file(tmp_path / "area.gpkg", part)
+    result = geocfm(
+        *("check", *small_region.raster_options, "--occurrences", small_region.occurrences),
+        *("--window", 32, "--tile", 40, "--aoi", area, "--json"),
+    )
+    events = [json.loads(line) for line in result.output.splitlines()]
+    (report,) = (event["content"] for event in events if event["event"] == "report")
+    points, _ = read_points(small_region.occurrences, UTM)
+    centres = np.floor(points) + 0.5
+    inside = shapely.contains_xy(part, *centres.T)
+    assert report["occurrences"]["outside"] == (~inside).sum() > 0
+    assert report["occurrences"]["used"] == (inside & ~in_hole(points)).sum()
+    assert "105 rows x 90 columns" in report["grid"]
+    share = part.area / (105 * 90)
+    assert all(layer["coverage"] < share + 0.01 for layer in report["layers"])

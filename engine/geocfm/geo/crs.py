@@ -27,7 +27,7 @@ def read_crs(text: str) -> CRS:
     try:
         with rasterio.Env():  # without it PROJ writes its own words to the terminal
             return CRS.from_epsg(int(text)) if text.strip().isdigit() else CRS.from_user_input(text)
-    except CRSError as error:
+    except (CRSError, ValueError) as error:  # ValueError: EPSG: and no number
         raise UserError(
             f"'{text[:LONGEST_SHOWN]}' is not a coordinate reference system.",
             "Write it as an EPSG code, for example EPSG:4326 or EPSG:20350.",

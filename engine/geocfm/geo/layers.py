@@ -36,12 +36,22 @@ class Layer:
     band: int
     categorical: bool = False
     units: str = ""
+    crs: str | None = None  # outweighs the file's own
+    nodata: float | None = None  # means no data, besides what the file says
     whole: bool = field(default=False, compare=False)  # the file holds whole numbers only
     coloured: bool = field(default=False, compare=False)  # by a table that has a colour per value
 
 
-def find_layers(specs: Sequence[str], classes: Sequence[str] = ()) -> list[Layer]:
-    """Find the layers that `[name=]path[:band]` texts mean; `classes` names the categorical."""
+def find_layers(
+    specs: Sequence[str],
+    classes: Sequence[str] = (),
+    crs: Sequence[str] = (),
+    nodata: Sequence[str] = (),
+) -> list[Layer]:
+    """Find the layers that `[name=]path[:band]` texts mean; `classes` names the categorical.
+
+    `name=EPSG:20350` in `crs` and `name=-9999` in `nodata` say what their files do not.
+    """
     layers = [layer for spec in specs for layer in _layers_of(spec)]
     if not layers:
         raise UserError("No raster is given.", "Name at least one, for example --raster mag.tif.")
@@ -59,7 +69,51 @@ def find_layers(specs: Sequence[str], classes: Sequence[str] = ()) -> list[Layer
                 f"There is no layer '{name}' to read as classes.",
                 f"{nearest_name(name, names)}The layers are: {', '.join(names)}.",
             )
-    return [replace(layer, categorical=layer.name in classes) for layer in layers]
+    systems = _by_layer(crs, names, "--raster-crs", "EPSG:20350")
+    fillers = _by_layer(nodata, names, "--nodata", "-9999")
+    return [
+        replace(
+            layer,
+            categorical=layer.name in classes,
+            crs=systems.get(layer.name),
+            nodata=_number(fillers.get(layer.name)),
+        )
+        for layer in layers
+    ]
+
+
+def _by_layer(
+    texts: Sequence[str], names: Sequence[str], option: str, example: str
+) -> dict[str, str]:
+    """Read `name=value` texts; each names a layer, and no layer is named twice."""
+    found: dict[str, str] = {}
+    for text in texts:
+        name, equals, value = (part.strip() for part in text.partition("="))
+        if not (name and equals and value):
+            raise UserError(
+                f"{option} {text} does not say of which layer, or what.",
+                f"Write it as {option} {names[0]}={example}.",
+            )
+        if name not in names:
+            raise UserError(
+                f"{option} {text}: there is no layer '{name}'.",
+                f"{nearest_name(name, names)}The layers are: {', '.join(names)}.",
+            )
+        if name in found:
+            raise UserError(f"{option} names the layer '{name}' twice.", "Give it once.")
+        found[name] = value
+    return found
+
+
+def _number(text: str | None) -> float | None:
+    if text is None:
+        return None
+    try:
+        return float(text)
+    except ValueError:
+        raise UserError(
+            f"--nodata: '{text}' is no number.", "Write it like --nodata mag=-9999."
+        ) from None
 
 
 @contextmanager

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import PurePath
 
 import numpy as np
@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from rasterio.crs import CRS
 
 from geocfm.errors import UserError
+from geocfm.geo.area import Area
 from geocfm.geo.crs import crs_name, parse_crs
 from geocfm.geo.grid import Floats, Grid
 from geocfm.geo.misplaced import no_crs_error, none_inside_error, place_on_grid, suspect
@@ -48,6 +49,19 @@ class Occurrences:
     source: str
     where: tuple[str, ...]
     warnings: tuple[str, ...] = ()
+
+    def inside(self, area: Area) -> Occurrences:
+        """Keep those whose cell belongs to the area; the others count as outside."""
+        centres = np.floor(self.points) + 0.5
+        kept = shapely.contains_xy(area.polygons, centres)
+        left_out = int(len(kept) - kept.sum())
+        counts = replace(
+            self.counts,
+            outside=self.counts.outside + left_out,
+            used=self.counts.used - left_out,
+            sharing_a_cell=int(kept.sum()) - len(_first_of_each_cell(self.points[kept])),
+        )
+        return replace(self, points=self.points[kept], ids=self.ids[kept], counts=counts)
 
 
 def read_occurrences(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 import re
 from collections.abc import Sequence
 from contextlib import ExitStack
@@ -23,6 +24,7 @@ from rasterio.vrt import WarpedVRT
 
 from geocfm.errors import Interrupted, UserError
 from geocfm.geo.alignment import MOST_PARTS, Alignment, Placement, align, source_cells_per_cell
+from geocfm.geo.area import Area
 from geocfm.geo.crs import crs_name, parse_crs
 from geocfm.geo.grid import (
     EDGE_CELLS,
@@ -34,7 +36,16 @@ from geocfm.geo.grid import (
 )
 from geocfm.geo.layers import Layer, bounded_cache, find_layers, open_raster
 
-__all__ = ["Alignment", "Layer", "Stack", "find_layers", "raster_grid", "reference_grid"]
+__all__ = [
+    "Alignment",
+    "Layer",
+    "Stack",
+    "find_layers",
+    "grid_like",
+    "layer_grid",
+    "raster_grid",
+    "reference_grid",
+]
 
 Extent = tuple[float, float, float, float]
 
@@ -55,26 +66,28 @@ MASKED_BAND = """<VRTDataset rasterXSize="{width}" rasterYSize="{height}">
       <SourceBand>{band}</SourceBand>
       <SrcRect xOff="0" yOff="0" xSize="{width}" ySize="{height}"/>
       <DstRect xOff="0" yOff="0" xSize="{width}" ySize="{height}"/>
-      <UseMaskBand>true</UseMaskBand>
+      {unless}
     </ComplexSource>
   </VRTRasterBand>
 </VRTDataset>"""
 
 
-def raster_grid(path: str) -> Grid:
-    """Give a raster's own grid, rotation included."""
+def raster_grid(path: str, crs: str | None = None) -> Grid:
+    """Give a raster's own grid, rotation included; `crs` outweighs what its file says."""
     with open_raster(path) as source:
         if source.transform.is_identity or source.transform.determinant == 0:
             raise UserError(
                 f"The raster '{path}' does not say where it lies.",
                 "Georeference it and save it as a GeoTIFF (QGIS: Layer > Georeferencer).",
             )
-        if source.crs is None:
+        stated = source.crs if crs is None else parse_crs(crs)
+        if stated is None:
             raise UserError(
                 f"The raster '{path}' has no coordinate reference system.",
-                "Give it one in QGIS (Raster > Projections > Assign Projection).",
+                "Say it with --raster-crs NAME=EPSG:20350, or give it one in QGIS (Raster > "
+                "Projections > Assign Projection).",
             )
-        return Grid(source.crs, source.transform, source.height, source.width)
+        return Grid(stated, source.transform, source.height, source.width)
 
 
 def reference_grid(
@@ -88,7 +101,7 @@ def reference_grid(
 
     resolution is in the unit of the grid's CRS, extent is (xmin, ymin, xmax, ymax) in that CRS.
     """
-    base = raster_grid(like if like is not None else layers[0].path)
+    base = layer_grid(layers[0]) if like is None else grid_like(like, layers)
     if extent is not None and not (extent[0] < extent[2] and extent[1] < extent[3]):
         raise UserError(
             f"The extent {extent} is empty.",
@@ -145,19 +158,35 @@ def _box(extent: Extent) -> list[tuple[float, float]]:
     return [(left, top), (right, top), (right, bottom), (left, bottom)]
 
 
-class Stack:
-    """All layers, read window by window onto one grid. Each thread opens its own."""
+def layer_grid(layer: Layer) -> Grid:
+    """The grid of a layer's raster, in the CRS that the user or the file says."""
+    return raster_grid(layer.path, layer.crs)
 
-    def __init__(self, layers: Sequence[Layer], grid: Grid) -> None:
+
+def grid_like(path: str, layers: Sequence[Layer]) -> Grid:
+    """The grid of a raster; if it is one of the layers', in the CRS the user said for that."""
+    place = os.path.realpath(path)
+    said = [layer.crs for layer in layers if layer.crs and os.path.realpath(layer.path) == place]
+    return raster_grid(path, said[0] if said else None)
+
+
+class Stack:
+    """All layers, read window by window onto one grid. Each thread opens its own.
+
+    With an area of interest, what lies outside of it has no data.
+    """
+
+    def __init__(self, layers: Sequence[Layer], grid: Grid, area: Area | None = None) -> None:
         self.layers = list(layers)
         self.grid = grid
+        self._area = area
         self.alignments: list[Alignment] = []
         self._placements: list[Placement] = []
         self._sources: list[DatasetReader] = []
         self._open = ExitStack()
         try:
             for layer in self.layers:
-                source = raster_grid(layer.path)
+                source = layer_grid(layer)
                 placement = align(layer, source, grid)
                 self.alignments.append(placement.alignment)
                 self._placements.append(placement)
@@ -199,6 +228,8 @@ class Stack:
                         values[index, rows, columns] = _read_cells(source, placement, cells)
                     except (RasterioError, CPLE_BaseError) as error:
                         raise _unreadable(self.layers[index], error) from error
+        if self._area is not None:
+            values[:, ~self._area.mask(window)] = np.nan
         return values
 
 
@@ -255,14 +286,21 @@ def _masked_band(layer: Layer, source: Grid) -> DatasetReader:
     with open_raster(layer.path) as raster:
         exact = np.can_cast(raster.dtypes[layer.band - 1], np.float32)
     t = source.transform
-    text = MASKED_BAND.format(
-        width=source.width,
-        height=source.height,
-        crs=escape(source.crs.to_wkt()),
-        path=escape(layer.path),
-        band=layer.band,
-        dtype="Float32" if exact else "Float64",
-        **{key: getattr(t, key) for key in "abcdef"},
-    )
+
+    def without(unless: str, path: str, band: int) -> str:
+        return MASKED_BAND.format(
+            width=source.width,
+            height=source.height,
+            crs=escape(source.crs.to_wkt()),
+            path=escape(path),
+            band=band,
+            unless=unless,
+            dtype="Float32" if exact else "Float64",
+            **{key: getattr(t, key) for key in "abcdef"},
+        )
+
+    text = without("<UseMaskBand>true</UseMaskBand>", layer.path, layer.band)
+    if layer.nodata is not None:  # on top: GDAL passes over NODATA where it uses a mask
+        text = without(f"<NODATA>{layer.nodata!r}</NODATA>", text, 1)
     with bounded_cache():
         return rasterio.open(text)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import torch
@@ -16,7 +16,7 @@ from geocfm.evaluation.evaluate import Evaluation, evaluate_map
 from geocfm.events import Reporter
 from geocfm.geo.area import Area, read_area
 from geocfm.geo.grid import Grid
-from geocfm.geo.rasters import Layer, Stack, find_layers, raster_grid
+from geocfm.geo.rasters import Layer, Stack, grid_like, layer_grid
 from geocfm.geo.writing import write_cog, write_points
 from geocfm.inference.parts import Parts
 from geocfm.inference.predictor import Predictor
@@ -26,7 +26,7 @@ from geocfm.job import ApplyingJob, EvaluateJob, MapJob, RegionJob, SampleJob
 from geocfm.model.checkpoint import ModelCard, load_checkpoint
 from geocfm.model.device import choose_device
 from geocfm.results import results_of, sidecar
-from geocfm.run.inputs import open_occurrences
+from geocfm.run.inputs import given_layers, open_occurrences
 from geocfm.run.needs import (
     draws_disk_bytes,
     ensure_drawing_fits,
@@ -69,11 +69,11 @@ class FoundRegion:
 
 def find_region(job: ApplyingJob, card: ModelCard) -> FoundRegion:
     """Match the layers by name, and find the grid that they will be aligned on."""
-    layers, unused = match_layers(card, job.raster)
+    layers, unused = match_layers(card, given_layers(job))
     training_grid = Grid.from_dict(card.grid.model_dump())
     if not isinstance(job, RegionJob):  # an evaluation is about the model's own tiles
         return FoundRegion(layers, unused, training_grid, training_grid, None)
-    grid = _region_grid(training_grid, layers[0], job.like)
+    grid = _region_grid(training_grid, layers, job.like)
     area = read_area(job.aoi, grid, job.aoi_layer) if job.aoi else None
     return FoundRegion(layers, unused, training_grid, grid, area)
 
@@ -101,10 +101,10 @@ def _apply(job: ApplyingJob, reporter: Reporter) -> Iterator[_Application]:
             reporter.warn(sentence)
 
 
-def match_layers(card: ModelCard, specs: list[str]) -> tuple[list[Layer], list[str]]:
+def match_layers(card: ModelCard, layers: list[Layer]) -> tuple[list[Layer], list[str]]:
     """The layers in the model's order, and names it does not know; what is missing is said."""
     classes = [layer.name for layer in card.layers if layer.categorical]
-    given = {layer.name: layer for layer in find_layers(specs)}
+    given = {layer.name: layer for layer in layers}
     wanted = [layer.name for layer in card.layers]
     missing = [name for name in wanted if name not in given]
     extra = [name for name in given if name not in wanted]
@@ -114,18 +114,14 @@ def match_layers(card: ModelCard, specs: list[str]) -> tuple[list[Layer], list[s
             f"The model needs layers that were not given: {', '.join(missing)}.{unused}",
             "Give each as --raster NAME=path, with the name the model knows.",
         )
-    layers = [
-        Layer(name, given[name].path, given[name].band, name in classes, given[name].units)
-        for name in wanted
-    ]
-    return layers, extra
+    return [replace(given[name], categorical=name in classes) for name in wanted], extra
 
 
-def _region_grid(training_grid: Grid, first: Layer, like: Path | None) -> Grid:
+def _region_grid(training_grid: Grid, layers: list[Layer], like: Path | None) -> Grid:
     """The model's own lattice over the first layer, or the grid of another raster."""
     if like is not None:
-        return raster_grid(str(like))
-    source = raster_grid(first.path)
+        return grid_like(str(like), layers)
+    source = layer_grid(layers[0])
     return training_grid.covering(source.outline(), source.crs)
 
 

@@ -6,6 +6,7 @@ import json
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import TextIO
@@ -17,9 +18,10 @@ from geocfm.data.preflight import Preflight, inspect_region
 from geocfm.data.region import Region, prepare_region
 from geocfm.errors import Interrupted, UserError
 from geocfm.events import Reporter
+from geocfm.geo.area import Area, read_area
 from geocfm.geo.grid import Grid
 from geocfm.geo.occurrences import Occurrences
-from geocfm.geo.rasters import Layer, Stack, find_layers, reference_grid
+from geocfm.geo.rasters import Layer, Stack, reference_grid
 from geocfm.inference.predictor import Predictor
 from geocfm.job import CheckJob, LearningJob, TrainJob
 from geocfm.model.checkpoint import (
@@ -33,7 +35,7 @@ from geocfm.model.device import choose_device, describe_device
 from geocfm.model.network import VelocityNetwork
 from geocfm.model.settings import Settings, change_settings, choose_preset
 from geocfm.results import results_of, unfinished_model
-from geocfm.run.inputs import open_occurrences
+from geocfm.run.inputs import given_layers, open_occurrences
 from geocfm.run.needs import ensure_learning_fits
 from geocfm.run.provenance import Provenance
 from geocfm.run.workplace import Workplace, remove_unfinished
@@ -65,12 +67,27 @@ def choose_settings(job: LearningJob, *, accelerated: bool) -> Settings:
     return settings
 
 
-def find_data(job: LearningJob) -> tuple[list[Layer], Grid, Occurrences]:
+@dataclass(frozen=True)
+class FoundData:
     """The layers, the grid they will be aligned on, and the occurrences there."""
-    layers = find_layers(job.raster, job.classes)
+
+    layers: list[Layer]
+    grid: Grid
+    area: Area | None
+    occurrences: Occurrences
+
+
+def find_data(job: LearningJob) -> FoundData:
+    """Find what the job names; with an area of interest the grid ends where the area does."""
+    layers = given_layers(job)
     like = str(job.like) if job.like else None
     grid = reference_grid(layers, like, job.crs, job.resolution, job.extent)
-    return layers, grid, open_occurrences(job, grid, job.where)
+    area = None
+    if job.aoi:
+        grid = grid.subgrid(read_area(job.aoi, grid, job.aoi_layer).bounds)
+        area = read_area(job.aoi, grid, job.aoi_layer)
+    occurrences = open_occurrences(job, grid, job.where)
+    return FoundData(layers, grid, area, occurrences.inside(area) if area else occurrences)
 
 
 @contextmanager
@@ -81,11 +98,12 @@ def open_region(
 
     What could not fit into the memory when training on the device is refused first.
     """
-    layers, grid, occurrences = find_data(job)
-    ensure_learning_fits(grid, len(layers), occurrences.points, settings, device)
-    with Stack(layers, grid) as stack:
+    found = find_data(job)
+    points = found.occurrences.points
+    ensure_learning_fits(found.grid, len(found.layers), points, settings, device)
+    with Stack(found.layers, found.grid, found.area) as stack:
         stage = reporter.stage("Reading layers")
-        yield prepare_region(stack, occurrences, settings.windows, stage)
+        yield prepare_region(stack, found.occurrences, settings.windows, stage)
 
 
 def run_check(job: CheckJob, reporter: Reporter) -> None:

@@ -7,14 +7,13 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from geocfm.errors import UserError
-from geocfm.geo.layers import find_layers
 from geocfm.job import ApplyingJob, EvaluateJob, Job, LearningJob, TrainJob, WritingJob
 from geocfm.job_file import place
 from geocfm.layer_spec import is_dataset_name
 from geocfm.model.checkpoint import load_card
 from geocfm.model.device import choose_device
 from geocfm.run.apply import find_region
-from geocfm.run.inputs import open_occurrences
+from geocfm.run.inputs import given_layers, open_occurrences
 from geocfm.run.learn import choose_settings, find_data
 from geocfm.run.provenance import trace
 from geocfm.run.workplace import ensure_place, made_before
@@ -36,7 +35,7 @@ def problems_of(job: Job, coming: set[str]) -> list[str]:
             choose_settings(job, accelerated=False)
     if isinstance(job, LearningJob | ApplyingJob) and not coming:
         with _noted(problems):
-            find_layers(job.raster)
+            given_layers(job)
     complete = not problems and not coming  # what is yet to come cannot be looked into
     with _noted(problems):
         if complete and isinstance(job, LearningJob):

@@ -325,3 +325,69 @@ def test_reference_grid_mistakes(make_raster):
         reference_grid(layers, extent=(5, 5, 5, 9))
     with pytest.raises(UserError, match="not a coordinate reference system"):
         reference_grid(layers, crs="nonsense")
+
+
+@pytest.mark.parametrize(
+    ("dtype", "said", "declared"),
+    [("float32", -9999, None), ("int16", -9999, 7), ("float64", 1e30, None), ("float32", NAN, 7)],
+)
+def test_a_value_that_the_user_calls_no_data(make_raster, dtype, said, declared):
+    profile = {} if declared is None else {"nodata": declared}
+    values = with_hole(said, dtype)
+    if declared is not None:
+        values[5, 7] = declared
+    path = make_raster("a.tif", values, AS_IS, **profile)
+    (layer,) = find_layers([f"mag={path}"], nodata=[f"mag={said!r}"])
+    with Stack([layer], AS_IS) as stack:
+        found = np.isnan(stack.read(AS_IS.window())[0])
+    expected = values == declared
+    expected[0, 0] = True
+    np.testing.assert_array_equal(found, expected)
+
+
+def test_a_crs_that_the_user_says(make_raster):
+    path = make_raster("a.tif", RAMP, AS_IS)
+    other = CRS.from_epsg(32751)
+    (layer,) = find_layers([f"mag={path}"], crs=["mag=EPSG:32751"])
+    grid = reference_grid([layer])
+    assert grid.crs == other
+    assert reference_grid([layer], like=path).crs == other  # the same file as reference
+    assert raster_grid(path).crs == UTM
+    with Stack([layer], grid) as stack:
+        np.testing.assert_array_equal(stack.read(grid.window())[0], RAMP)
+
+
+def test_a_crs_for_a_raster_without_one(make_raster, tmp_path):
+    path = make_raster("a.tif", RAMP, AS_IS)
+    bare = str(tmp_path / "bare.tif")
+    with rasterio.open(path) as source:
+        profile = {**source.profile, "crs": None}
+        with rasterio.open(bare, "w", **profile) as copy:
+            copy.write(source.read())
+    with pytest.raises(UserError, match="--raster-crs"):
+        reference_grid(find_layers([bare]))
+    (layer,) = find_layers([bare], crs=["bare=EPSG:32750"])
+    assert reference_grid([layer]) == AS_IS
+
+
+@pytest.mark.parametrize(
+    ("option", "text", "said"),
+    [
+        ("crs", "mga=EPSG:32750", "Did you mean 'mag'"),
+        ("crs", "EPSG:32750", "does not say of which layer"),
+        ("crs", "mag=", "does not say of which layer"),
+        ("crs", "mag=EPSG:nonsense", "is not a coordinate reference system"),
+        ("nodata", "mag=none", "'none' is no number"),
+        ("nodata", "-9999", "does not say of which layer"),
+    ],
+)
+def test_what_is_said_of_a_layer_must_make_sense(make_raster, option, text, said):
+    path = make_raster("mag.tif", RAMP, AS_IS)
+    with pytest.raises(UserError, match=said):
+        reference_grid(find_layers([path], **{option: [text]}))
+
+
+def test_a_layer_is_not_described_twice(make_raster):
+    path = make_raster("mag.tif", RAMP, AS_IS)
+    with pytest.raises(UserError, match="twice"):
+        find_layers([path], nodata=["mag=1", "mag=2"])
