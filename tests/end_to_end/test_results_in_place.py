@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 import signal
+import sqlite3
 import subprocess
 import sys
 import time
@@ -135,8 +136,26 @@ def test_a_trained_model_is_not_trained_twice_unless_an_input_changed(
     command = train_command(region, tmp_path / "model.safetensors")
     done(geocfm(*command))
     assert "done before" in done(geocfm(*command))
+    _as_if_shown_in_qgis(region.occurrences)
+    assert "done before" in done(geocfm(*command))
+    kept = region.occurrences.read_bytes()
+    with sqlite3.connect(region.occurrences) as database:
+        database.execute("CREATE TABLE note (text)")
+    database.close()
+    refused(command, "already there")
+    region.occurrences.write_bytes(kept)
     os.utime(region.raster("slope"), (1_000_000_000, 1_000_000_000))
     refused(command, "already there")
+
+
+def _as_if_shown_in_qgis(path: Path) -> None:
+    """QGIS switches a GeoPackage to another journal while it shows it, and back at the end."""
+    before = path.read_bytes()
+    for mode in ("WAL", "DELETE"):
+        database = sqlite3.connect(path)
+        database.execute(f"PRAGMA journal_mode={mode}")
+        database.close()
+    assert path.read_bytes() != before
 
 
 @not_windows

@@ -5,6 +5,7 @@ Every result carries this; it also tells whether a result, or unfinished work, i
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 from collections.abc import Iterator
@@ -30,6 +31,9 @@ from geocfm.versions import software_versions
 TAG = "GEOCFM_PROVENANCE"
 INPUT_FILES = ("checkpoint", "occurrences", "like", "aoi")
 COMPANIONS = {".shp": (".dbf", ".shx", ".prj")}  # a shapefile's attributes change without it
+DATABASES = (".gpkg", ".sqlite")
+LARGEST_HASHED = 256 * 2**20
+SQLITE_COUNTERS = ((18, 20), (24, 28), (92, 100))  # journal mode; changes; writer's version
 NOT_THE_WORK = {"out", "overwrite", "raster"}  # rasters are compared as the layers they mean
 
 
@@ -42,6 +46,13 @@ class InputFile(BaseModel):
     path: str
     size: int | None
     modified: str | None
+    content: str | None = None  # a hash, where looking at a file changes its time
+
+    def same_as(self, other: InputFile) -> bool:
+        """Whether nothing has happened to the file."""
+        if self.content and other.content:
+            return self.content == other.content
+        return self == other
 
 
 class Provenance(BaseModel):
@@ -67,7 +78,7 @@ class Provenance(BaseModel):
             found.append("the layers are in another order")
         found += [f"{path} is new" for use, path in now if (use, path) not in then]
         found += [f"{path} is no longer given" for use, path in then if (use, path) not in now]
-        changed = [now[key].path for key in now if key in then and now[key] != then[key]]
+        changed = [now[key].path for key in now if key in then and not now[key].same_as(then[key])]
         return found + [f"{path} has changed" for path in dict.fromkeys(changed)]
 
     def same_job(self, other: Provenance) -> bool:
@@ -119,7 +130,29 @@ def _input_file(use: str, path: Path) -> InputFile:
     except OSError as error:
         raise _missing(use, path) from error
     changed = datetime.fromtimestamp(found.st_mtime, timezone.utc).isoformat()
-    return InputFile(use=use, path=full_path(path), size=found.st_size, modified=changed)
+    hashed = path.suffix.lower() in DATABASES and found.st_size <= LARGEST_HASHED
+    return InputFile(
+        use=use,
+        path=full_path(path),
+        size=found.st_size,
+        modified=changed,
+        content=_database_content(path) if hashed else None,
+    )
+
+
+def _database_content(path: Path) -> str:
+    """A hash of what the user put into it: QGIS writes counters into one that it only shows."""
+    with path.open("rb") as file:
+        header = bytearray(file.read(100))
+        for start, stop in SQLITE_COUNTERS:
+            header[start:stop] = bytes(len(header[start:stop]))
+        digest = hashlib.sha256(header)
+        while block := file.read(2**20):
+            digest.update(block)
+    pending = path.with_name(f"{path.name}-wal")  # changes that are not in the file itself yet
+    if pending.exists():
+        digest.update(pending.read_bytes())
+    return digest.hexdigest()
 
 
 def _missing(use: str, path: Path) -> UserError:
