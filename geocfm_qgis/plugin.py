@@ -1,78 +1,122 @@
-"""The GeoCFM entry in the Raster menu and on the toolbar: loads the sample data."""
+"""What QGIS starts and ends with the plugin: actions, panel, Processing provider, options page."""
 
-from pathlib import Path
-
-from qgis.core import Qgis, QgsProject, QgsRasterLayer, QgsVectorLayer
-from qgis.PyQt.QtCore import QCoreApplication
-from qgis.PyQt.QtGui import QIcon
+from qgis.core import Qgis, QgsApplication, QgsProject
+from qgis.PyQt.QtCore import Qt
 from qgis.PyQt.QtWidgets import QAction
 
+from .bundle import icon
+from .sample_data import add_sample_layers
+from .translation import install_translator, remove_translator, tr
+
 MENU = "GeoCFM"
-MESSAGE_SECONDS = 15
+MESSAGE_SECONDS = 10
 
 
 class GeoCFMPlugin:
-    """What QGIS starts and ends with the plugin: one action, in a menu and on a toolbar."""
+    """The plugin; `iface` is None in qgis_process, which calls only initProcessing."""
 
     def __init__(self, iface):
         self.iface = iface
-        self.action = None
+        self.translator = install_translator()
+        self.provider = None
+        self.options = None
+        self.queue = None
+        self.panel = None
+        self.help = None
+        self.actions = []
+
+    def initProcessing(self):
+        """Add our algorithms to Processing."""
+        from .algorithms.provider import GeoCFMProvider
+
+        self.provider = GeoCFMProvider()
+        QgsApplication.processingRegistry().addProvider(self.provider)
 
     def initGui(self):
-        """Add the action to the Raster menu and the toolbar."""
-        icon = QIcon(str(resources_folder() / "icons" / "geocfm.svg"))
-        title = _tr("GeoCFM: load the sample data")
-        self.action = QAction(icon, title, self.iface.mainWindow())
-        self.action.triggered.connect(self.load_sample)
-        self.iface.addPluginToRasterMenu(MENU, self.action)
-        self.iface.addToolBarIcon(self.action)
+        """Add actions, options page and algorithms; the panel is made when it is first opened."""
+        from .options_page import GeoCFMOptionsFactory
+        from .runs.run_queue import RunQueue
+
+        self.initProcessing()
+        self.queue = RunQueue()
+        self.options = GeoCFMOptionsFactory()
+        self.iface.registerOptionsWidgetFactory(self.options)
+        opening = self._add_action("geocfmPanelAction", tr("GeoCFM panel"), self.show_panel)
+        self.iface.addToolBarIcon(opening)
+        self._add_action("geocfmSampleAction", tr("Load the sample data"), self.load_sample)
+        self._add_action("geocfmHelpAction", tr("Tutorial"), self.show_help)
 
     def unload(self):
-        """Take the action away again."""
-        if self.action is None:
-            return
-        self.iface.removePluginRasterMenu(MENU, self.action)
-        self.iface.removeToolBarIcon(self.action)
-        self.action.deleteLater()
-        self.action = None
+        """Take everything away again; a job that runs is ended."""
+        if self.queue is not None:
+            self.queue.shutdown()
+            self.queue = None
+        if self.panel is not None:
+            self.iface.removeDockWidget(self.panel)
+            self.panel.deleteLater()
+            self.panel = None
+        if self.help is not None:
+            self.help.close()
+            self.help = None
+        for action in self.actions:
+            self.iface.removePluginRasterMenu(MENU, action)
+            self.iface.removeToolBarIcon(action)
+            action.deleteLater()
+        self.actions = []
+        if self.options is not None:
+            self.iface.unregisterOptionsWidgetFactory(self.options)
+            self.options = None
+        if self.provider is not None:
+            QgsApplication.processingRegistry().removeProvider(self.provider)
+            self.provider = None
+        remove_translator(self.translator)
+        self.translator = None
+
+    def show_panel(self):
+        """Show the panel; at first on the right, afterwards where the user left it."""
+        if self.panel is None:
+            from .panel.panel import GeoCFMPanel
+
+            self.panel = GeoCFMPanel(self.iface, self.queue)
+            self.panel.sample_asked.connect(self.load_sample)
+            self.panel.help_asked.connect(self.show_help)
+            self.iface.addDockWidget(Qt.DockWidgetArea.RightDockWidgetArea, self.panel)
+        self.panel.show()
+        self.panel.raise_()
 
     def load_sample(self):
-        """Add the Murchison layers to the project and say how to go on from there."""
+        """Add the Murchison layers to the project and show them."""
         unreadable = add_sample_layers(QgsProject.instance())
         if unreadable:
-            level = Qgis.MessageLevel.Warning
-            message = _tr("These sample layers could not be opened: {}. Install the plugin anew.")
-            message = message.format(", ".join(unreadable))
-        else:
-            level = Qgis.MessageLevel.Info
-            message = _tr(
-                "The sample data are in the project. For now, training and mapping run with the "
-                "geocfm command; README.md in the folder of the plugin says how: {}"
-            ).format(Path(__file__).resolve().parent)
-        self.iface.messageBar().pushMessage("GeoCFM", message, level, MESSAGE_SECONDS)
+            self._tell(
+                tr("These sample layers could not be opened: {names}. Install the plugin anew."),
+                Qgis.MessageLevel.Warning,
+                names=", ".join(unreadable),
+            )
+            return
+        self._tell(
+            tr("The sample data are in the project: four rasters and the gold deposits."),
+            Qgis.MessageLevel.Info,
+        )
 
+    def show_help(self):
+        """Show the tutorial."""
+        from .help_window import HelpWindow
 
-def add_sample_layers(project):
-    """Add the deposits and the rasters as one group on top; give the names of unreadable ones."""
-    sample = resources_folder() / "sample"
-    deposits = f"{sample / 'occurrences.gpkg'}|layername=occurrences"
-    layers = [QgsVectorLayer(deposits, _tr("gold deposits"), "ogr")]
-    for raster in sorted(sample.glob("rasters/*.tif")):
-        layers.append(QgsRasterLayer(str(raster), raster.stem))
-    group = project.layerTreeRoot().insertGroup(0, _tr("GeoCFM sample: Murchison gold"))
-    for layer in layers:
-        if layer.isValid():
-            project.addMapLayer(layer, False)  # False: into our group, not on top of the tree
-            group.addLayer(layer)
-    return [layer.name() for layer in layers if not layer.isValid()]
+        if self.help is None:
+            self.help = HelpWindow(self.iface.mainWindow())
+        self.help.show()
+        self.help.raise_()
 
+    def _add_action(self, name, title, work):
+        action = QAction(icon(), title, self.iface.mainWindow())
+        action.setObjectName(name)
+        action.triggered.connect(work)
+        self.iface.addPluginToRasterMenu(MENU, action)
+        self.actions.append(action)
+        return action
 
-def resources_folder():
-    """Give the folder of icons and sample data: inside the installed plugin, or the repository."""
-    here = Path(__file__).resolve().parent
-    installed = here / "resources"
-    return installed if installed.is_dir() else here.parent / "resources"
-
-
-def _tr(text):
-    return QCoreApplication.translate("GeoCFM", text)
+    def _tell(self, message, level, **values):
+        self.iface.messageBar().pushMessage(
+            "GeoCFM", message.format(**values), level, MESSAGE_SECONDS
+        )
