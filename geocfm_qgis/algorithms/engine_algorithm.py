@@ -1,0 +1,215 @@
+"""The base of all algorithms: parameters become a job, and the engine does it."""
+
+from __future__ import annotations
+
+import os
+
+from qgis.core import (
+    QgsProcessing,
+    QgsProcessingAlgorithm,
+    QgsProcessingException,
+    QgsProcessingOutputLayerDefinition,
+)
+
+from ..bundle import icon
+from ..engine_client import BROKEN, CANCELLED, DONE, run_engine
+from ..jobs import write_job_file
+from ..jobs.checkpoint_card import CheckpointError
+from ..jobs.temporary import temporary_path
+from ..runs.run import UNFINISHED
+from ..settings import engine_python
+from ..translation import tr
+from ..wording import JOB_FILE_NAME
+from .event_feedback import EventFeedback
+from .job_inputs import JobInputs
+
+OUTPUT = "OUTPUT"
+TAGS = ("prospectivity", "mineral", "exploration", "geology", "occurrences", "flow matching")
+
+
+class EngineAlgorithm(QgsProcessingAlgorithm):
+    """An algorithm declares its parameters and names; the job follows from them."""
+
+    command = ""  # of the engine
+    algorithm_id = ""
+    output_suffixes = ()
+
+    def parameters(self):
+        """Give the definitions of the parameters, made by functions of parameters.py."""
+        raise NotImplementedError
+
+    def title(self):
+        """Give the name people see."""
+        raise NotImplementedError
+
+    def help_text(self):
+        """Say what it does, in words of geologists."""
+        raise NotImplementedError
+
+    def results(self, outcome, job, context, feedback):
+        """Give the algorithm's outputs after the engine has done the job."""
+        return {OUTPUT: job.values["out"]}
+
+    def output_path(self, parameters, context):
+        """Give the file to write; QGIS chooses it if the user wants a temporary one."""
+        return self.parameterAsFileOutput(parameters, OUTPUT, context)
+
+    def engine_job(self, parameters, context, out="", name=""):
+        """Give the job that these parameters mean."""
+        return JobInputs(self, parameters, context).job(out, name)
+
+    @staticmethod
+    def engine():
+        """Give the Python that runs the engine; that there is none is said with what to do."""
+        if not engine_python():
+            raise QgsProcessingException(
+                tr(
+                    "GeoCFM's engine is not set up yet. Choose a Python for it, or let one be "
+                    "made, under Settings > Options > GeoCFM."
+                )
+            )
+        return engine_python()
+
+    # what follows is called by QGIS
+
+    def createInstance(self):
+        """Give a new one."""
+        return type(self)()
+
+    def name(self):
+        """Give the id within the provider."""
+        return self.algorithm_id
+
+    def displayName(self):
+        """Give the name people see."""
+        return self.title()
+
+    def shortHelpString(self):
+        """Give the help beside the dialog."""
+        return self.help_text()
+
+    def icon(self):
+        """Give GeoCFM's icon."""
+        return icon()
+
+    def tags(self):
+        """Give words it is found by."""
+        return [*TAGS, self.command]
+
+    def initAlgorithm(self, configuration=None):
+        """Declare the parameters."""
+        for parameter in self.parameters():
+            self.addParameter(parameter)
+
+    def checkParameterValues(self, parameters, context):
+        """Find what is wrong before the work begins; one sentence of it."""
+        try:
+            self.engine()
+            self.check(parameters, context)
+        except (QgsProcessingException, CheckpointError) as error:
+            return False, str(error)
+        # QGIS's own check comes last: it says what is wrong, but not why
+        return super().checkParameterValues(parameters, context)
+
+    def check(self, parameters, context):
+        """Raise a sentence on the first thing that is wrong."""
+        inputs = JobInputs(self, parameters, context)
+        out = _chosen_output(parameters)
+        job = inputs.job(out)
+        if out:
+            self._refuse_output(out, job)
+        if self.parameterDefinition("CHECKPOINT") is not None:
+            _refuse_missing_layers(inputs.missing_layers())
+
+    def prepareAlgorithm(self, parameters, context, feedback):
+        """Read all that belongs to QGIS's main thread."""
+        self._python = self.engine()
+        out = self.output_path(parameters, context)
+        if out:
+            self._refuse_suffix(out)
+        self._job = self.engine_job(parameters, context, out)
+        return True
+
+    def processAlgorithm(self, parameters, context, feedback):
+        """Write what has to be written for the engine, and let it do the job."""
+        outcome = run_jobs([self._job], self._python, feedback)
+        self.refuse(outcome)
+        return self.results(outcome, self._job, context, feedback)
+
+    def refuse(self, outcome):
+        """Raise the engine's sentence if the work is not done."""
+        refuse_unfinished(outcome)
+
+    def _refuse_output(self, out, job):
+        self._refuse_suffix(out)
+        place = os.path.normcase(os.path.realpath(out))
+        inputs = [
+            spec.partition("=")[2].rpartition(":")[0] for spec in job.values.get("raster", ())
+        ]
+        inputs += [job.values.get(key, "") for key in ("occurrences", "like", "aoi", "checkpoint")]
+        if place in (os.path.normcase(os.path.realpath(path)) for path in inputs if path):
+            raise QgsProcessingException(
+                tr("The result would replace its own input {path}. Choose another name.").format(
+                    path=out
+                )
+            )
+
+    def _refuse_suffix(self, out):
+        if self.output_suffixes and not out.lower().endswith(self.output_suffixes):
+            raise QgsProcessingException(
+                tr("The name of the result must end in {suffixes}, not so: {path}").format(
+                    suffixes=tr(" or ").join(self.output_suffixes), path=out
+                )
+            )
+
+
+def run_jobs(jobs, python, feedback):
+    """Run exports and jobs to their end; give the Outcome."""
+    for job in jobs:
+        for export in job.exports:
+            export.run(feedback)
+    if feedback.isCanceled():
+        raise QgsProcessingException(tr("Stopped as asked; nothing had begun."))
+    path = write_job_file(jobs, temporary_path(JOB_FILE_NAME))
+    return run_engine(
+        python,
+        ["run", path],
+        on_event=EventFeedback(feedback),
+        is_cancelled=feedback.isCanceled,
+    )
+
+
+def refuse_unfinished(outcome):
+    """Raise what the engine said if its work is not done."""
+    if outcome.status == DONE:
+        return
+    sentences = [outcome.message, outcome.hint]
+    if outcome.status == CANCELLED:
+        sentences += [
+            tr("The best model so far is {path}.").format(path=artifact.path)
+            for artifact in outcome.artifacts
+            if artifact.path.endswith(UNFINISHED)
+        ]
+    if outcome.status == BROKEN and outcome.log:
+        sentences.append(tr("All details are in {path}.").format(path=outcome.log))
+    said = "\n".join(sentence for sentence in sentences if sentence)
+    raise QgsProcessingException(said or tr("Stopped as asked."))
+
+
+def _refuse_missing_layers(missing):
+    if missing:
+        raise QgsProcessingException(
+            tr(
+                "The model needs layers that were not given: {names}. Add rasters of these names, "
+                "or write under 'Bands and their names' which band is which."
+            ).format(names=", ".join(missing))
+        )
+
+
+def _chosen_output(parameters):
+    """Give the path that the user chose for the result, or an empty text if none was."""
+    value = parameters.get(OUTPUT)
+    if isinstance(value, QgsProcessingOutputLayerDefinition):
+        value = value.sink.staticValue()
+    is_path = isinstance(value, str) and value not in ("", QgsProcessing.TEMPORARY_OUTPUT)
+    return value if is_path else ""

@@ -1,0 +1,289 @@
+"""Every input of the algorithms in one place, so that names and texts are the same in all."""
+
+from __future__ import annotations
+
+from qgis.core import (
+    QgsProcessingParameterBoolean,
+    QgsProcessingParameterCrs,
+    QgsProcessingParameterEnum,
+    QgsProcessingParameterExtent,
+    QgsProcessingParameterFeatureSource,
+    QgsProcessingParameterFile,
+    QgsProcessingParameterMultipleLayers,
+    QgsProcessingParameterNumber,
+    QgsProcessingParameterRasterLayer,
+    QgsProcessingParameterString,
+)
+
+from ..compat import (
+    ADVANCED,
+    REAL_NUMBER,
+    SOURCE_POINT,
+    SOURCE_POLYGON,
+    SOURCE_RASTER,
+    WHOLE_NUMBER,
+)
+from ..translation import tr
+
+PRESETS = ("auto", "quick", "full", "paper-synthetic", "paper-earthmri")
+SOLVERS = ("euler", "midpoint", "heun")
+LARGEST_WHOLE = 2_147_483_647  # of a number of Processing
+LARGEST_WINDOW, LARGEST_SIDE = 4096, 1_000_000  # cells
+MODEL_FILTER = "GeoCFM model (*.safetensors)"
+
+
+def advanced(parameter):
+    """Give the parameter as one for experts."""
+    parameter.setFlags(parameter.flags() | ADVANCED)
+    return parameter
+
+
+def _helped(parameter, text):
+    parameter.setHelp(text)
+    return parameter
+
+
+def _whole(name, label, least, most, default=None, optional=True):
+    return QgsProcessingParameterNumber(
+        name, label, WHOLE_NUMBER, default, optional, minValue=least, maxValue=most
+    )
+
+
+def rasters():
+    """Rasters to learn from, or to apply a model to."""
+    return _helped(
+        QgsProcessingParameterMultipleLayers("RASTERS", tr("Raster layers"), SOURCE_RASTER),
+        tr(
+            "Rasters of any size, cell size and coordinate system; they are brought onto one grid. "
+            "A model knows its layers by their names."
+        ),
+    )
+
+
+def channels():
+    """Which bands are used, and how they are called."""
+    text = QgsProcessingParameterString("CHANNELS", tr("Bands and their names"), optional=True)
+    return advanced(
+        _helped(
+            text,
+            tr(
+                "Like mag=1:1, k=3:2 for band 1 of the first raster as 'mag' and band 2 of the "
+                "third as 'k'. Empty: all bands of all rasters, named by their layers."
+            ),
+        )
+    )
+
+
+def classes():
+    """Layers that hold codes of classes."""
+    return _helped(
+        QgsProcessingParameterString("CLASSES", tr("Layers that hold classes"), optional=True),
+        tr("Names of layers whose numbers are codes, such as rock units, separated by commas."),
+    )
+
+
+def reference():
+    """The raster whose grid is used."""
+    return _helped(
+        QgsProcessingParameterRasterLayer("REFERENCE", tr("Reference grid"), optional=True),
+        tr("A raster whose cells are used. Empty: those of the first raster, or of the model."),
+    )
+
+
+def extent():
+    """A rectangle to stay in."""
+    return _helped(
+        QgsProcessingParameterExtent("EXTENT", tr("Extent"), optional=True),
+        tr("Only inside this rectangle."),
+    )
+
+
+def area():
+    """Polygons to stay in."""
+    return _helped(
+        QgsProcessingParameterFeatureSource(
+            "AREA", tr("Area of interest"), [SOURCE_POLYGON], optional=True
+        ),
+        tr("Only inside these polygons; with an extent, only inside both."),
+    )
+
+
+def resolution():
+    """The cell size of the grid."""
+    number = QgsProcessingParameterNumber(
+        "RESOLUTION", tr("Cell size"), REAL_NUMBER, None, True, minValue=0.0
+    )
+    return advanced(_helped(number, tr("In the unit of the grid's coordinate system.")))
+
+
+def crs():
+    """The CRS of the grid."""
+    return advanced(
+        _helped(
+            QgsProcessingParameterCrs("CRS", tr("CRS of the grid"), optional=True),
+            tr("Empty: that of the reference grid."),
+        )
+    )
+
+
+def occurrences():
+    """Known occurrences."""
+    return _helped(
+        QgsProcessingParameterFeatureSource(
+            "OCCURRENCES", tr("Known occurrences"), [SOURCE_POINT, SOURCE_POLYGON]
+        ),
+        tr("Points of known deposits or showings. Polygons count by their centres."),
+    )
+
+
+def where():
+    """A filter of occurrences."""
+    return _helped(
+        QgsProcessingParameterString(
+            "WHERE", tr("Only occurrences where"), multiLine=True, optional=True
+        ),
+        tr(
+            "Like commod1|commod2 ~ gold, copper: any of the fields holds one of the words. Also "
+            "=, !=, <, >, <= and >=. Each line is a condition, and all must hold."
+        ),
+    )
+
+
+def deduplicate():
+    """One occurrence per cell."""
+    return _helped(
+        QgsProcessingParameterBoolean(
+            "DEDUPLICATE", tr("Keep one occurrence per cell"), defaultValue=False
+        ),
+        tr("For lists in which one deposit stands several times."),
+    )
+
+
+def preset():
+    """The kind of model."""
+    return _helped(
+        QgsProcessingParameterEnum(
+            "PRESET", tr("Preset"), PRESETS, defaultValue="auto", usesStaticStrings=True
+        ),
+        tr("auto is quick without a graphics card and full with one; the others are the paper's."),
+    )
+
+
+def minutes():
+    """The time for training."""
+    number = QgsProcessingParameterNumber(
+        "MINUTES",
+        tr("Minutes of training"),
+        REAL_NUMBER,
+        None,
+        True,
+        minValue=0.0,
+        maxValue=100_000.0,
+    )
+    return _helped(
+        number, tr("Empty: as long as the preset says, 5 minutes for quick and 60 for full.")
+    )
+
+
+def iterations():
+    """The number of training steps."""
+    number = _whole("ITERATIONS", tr("Iterations of training"), 1, 100_000_000)
+    return advanced(
+        _helped(number, tr("Ends the training after so many steps; repeats to the last digit."))
+    )
+
+
+def seed():
+    """The seed of all that is random."""
+    number = _whole("SEED", tr("Seed"), 0, LARGEST_WHOLE, default=1, optional=False)
+    return advanced(_helped(number, tr("The same seed gives the same result.")))
+
+
+def device():
+    """The device that computes."""
+    return advanced(
+        _helped(
+            QgsProcessingParameterString("DEVICE", tr("Device"), optional=True),
+            tr("auto, cpu, cuda, cuda:1 or mps. Empty: as set in QGIS's options."),
+        )
+    )
+
+
+def window():
+    """The size of the windows a model looks at."""
+    number = _whole("WINDOW", tr("Window size in cells"), 16, LARGEST_WINDOW)
+    return advanced(_helped(number, tr("Empty: chosen from the data.")))
+
+
+def tile():
+    """The size of tiles that are held out."""
+    number = _whole("TILE", tr("Size of held-out tiles in cells"), 16, LARGEST_SIDE)
+    return advanced(_helped(number, tr("Empty: chosen from the data.")))
+
+
+def settings():
+    """Any other setting."""
+    return advanced(
+        _helped(
+            QgsProcessingParameterString("SETTINGS", tr("Other settings"), optional=True),
+            tr("Like network.width=32, training.batch=4."),
+        )
+    )
+
+
+def checkpoint():
+    """A trained model."""
+    return _helped(
+        QgsProcessingParameterFile("CHECKPOINT", tr("Model"), fileFilter=MODEL_FILTER),
+        tr("A .safetensors file that 'Train model' has written."),
+    )
+
+
+def points():
+    """How many points a draw has."""
+    number = _whole("POINTS", tr("Points of each draw"), 1, 1_000_000)
+    return _helped(number, tr("Empty: as many as the model's own settings say."))
+
+
+def draws():
+    """How many draws are made."""
+    number = _whole("DRAWS", tr("Draws"), 1, 10_000, default=4, optional=False)
+    return _helped(number, tr("Each is a plausible set of occurrences for itself."))
+
+
+def solver():
+    """How noise becomes points."""
+    return advanced(
+        _helped(
+            QgsProcessingParameterEnum(
+                "SOLVER", tr("Solver"), SOLVERS, optional=True, usesStaticStrings=True
+            ),
+            tr("Empty: the model's own."),
+        )
+    )
+
+
+def steps():
+    """Steps of the solver."""
+    number = _whole("STEPS", tr("Steps of the solver"), 1, 1000)
+    return advanced(_helped(number, tr("Empty: the model's own.")))
+
+
+def overwrite():
+    """Whether results may be replaced."""
+    return _helped(
+        QgsProcessingParameterBoolean(
+            "OVERWRITE", tr("Replace results that are already there"), defaultValue=False
+        ),
+        tr("Otherwise a result that is already there is left as it is."),
+    )
+
+
+def job_file():
+    """A file of jobs."""
+    return _helped(
+        QgsProcessingParameterFile(
+            "JOB_FILE", tr("Job file"), fileFilter="GeoCFM jobs (*.toml *.json)"
+        ),
+        tr("Jobs in the order they are done, as the panel and 'geocfm job' write them."),
+    )

@@ -1,0 +1,64 @@
+"""Train model: learn where occurrences lie."""
+
+from ..translation import tr
+from . import destinations
+from . import parameters as p
+from .engine_algorithm import EngineAlgorithm
+
+
+class TrainModel(EngineAlgorithm):
+    """Rasters and known occurrences become a model."""
+
+    command = "train"
+    algorithm_id = "train"
+    output_suffixes = (".safetensors",)
+
+    def title(self):
+        """Give the name people see."""
+        return tr("Train model")
+
+    def help_text(self):
+        """Say what it does."""
+        return tr(
+            "<p>Learns where mineral occurrences lie, given raster layers, from known occurrences "
+            "alone: no barren points are needed.</p>"
+            "<p>The rasters are brought onto one grid. Some tiles of the region are kept apart to "
+            "choose and to judge the model. The result is one file that knows its layers, its grid "
+            "and its figures; 'Prospectivity map', 'Sample occurrences' and 'Evaluate' apply "
+            "it.</p>"
+            "<p>Cancel keeps the best model so far, as NAME.unfinished.safetensors; the same "
+            "training, started again, goes on from there.</p>"
+        )
+
+    def parameters(self):
+        """Give the definitions of the parameters."""
+        return [
+            *learning_parameters(),
+            p.minutes(),
+            p.iterations(),
+            p.seed(),
+            p.device(),
+            p.overwrite(),
+            destinations.model_output(),
+        ]
+
+
+def learning_parameters():
+    """Give what training and its rehearsal have in common."""
+    return [
+        p.rasters(),
+        p.channels(),
+        p.classes(),
+        p.occurrences(),
+        p.where(),
+        p.deduplicate(),
+        p.reference(),
+        p.extent(),
+        p.area(),
+        p.resolution(),
+        p.crs(),
+        p.preset(),
+        p.window(),
+        p.tile(),
+        p.settings(),
+    ]

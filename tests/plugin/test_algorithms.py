@@ -1,0 +1,456 @@
+"""The algorithms of the provider, with an engine that only pretends to work."""
+
+import json
+import os
+import shutil
+
+import processing
+import pytest
+from fake_engine_fixture import fake_python
+from qgis.core import (
+    QgsApplication,
+    QgsCoordinateReferenceSystem,
+    QgsProcessingAlgorithm,
+    QgsProcessingContext,
+    QgsProcessingException,
+    QgsProcessingFeatureSourceDefinition,
+    QgsProcessingFeedback,
+    QgsProcessingOutputLayerDefinition,
+    QgsProject,
+    QgsProperty,
+    QgsRasterLayer,
+    QgsRasterRange,
+    QgsVectorLayer,
+)
+
+from geocfm_qgis.algorithms import algorithm_classes, engine_job
+from geocfm_qgis.algorithms.provider import GeoCFMProvider
+from geocfm_qgis.bundle import resources_folder
+
+SAMPLE = resources_folder() / "sample"
+RASTERS = sorted(str(path) for path in SAMPLE.glob("rasters/*.tif"))
+NAMES = [os.path.basename(path)[:-4] for path in RASTERS]
+OCCURRENCES = str(SAMPLE / "occurrences.gpkg")
+MODEL = str(resources_folder() / "checkpoints" / "murchison_gold.safetensors")
+SCHEMA = resources_folder().parent / "docs" / "job.schema.json"
+LEARNING = {
+    *("RASTERS", "CHANNELS", "CLASSES", "REFERENCE", "EXTENT", "AREA", "RESOLUTION", "CRS"),
+    *("OCCURRENCES", "WHERE", "DEDUPLICATE", "PRESET", "WINDOW", "TILE", "SETTINGS", "OUTPUT"),
+}
+APPLYING = {
+    *("CHECKPOINT", "RASTERS", "CHANNELS", "SEED", "DEVICE", "SOLVER", "STEPS", "OVERWRITE"),
+    "OUTPUT",
+}
+PARAMETERS = {
+    "checkdata": LEARNING,
+    "train": LEARNING | {"MINUTES", "ITERATIONS", "SEED", "DEVICE", "OVERWRITE"},
+    "map": APPLYING | {"REFERENCE", "EXTENT", "AREA"},
+    "sample": APPLYING | {"REFERENCE", "EXTENT", "AREA", "POINTS", "DRAWS"},
+    "evaluate": APPLYING | {"OCCURRENCES", "WHERE", "DEDUPLICATE"},
+    "runjobfile": {"JOB_FILE", "OVERWRITE"},
+}
+
+
+@pytest.fixture(scope="module")
+def provider(qgis_app, qgis_processing):
+    provider = GeoCFMProvider()
+    registry = QgsApplication.processingRegistry()
+    assert registry.addProvider(provider)
+    yield provider
+    registry.removeProvider(provider)
+
+
+@pytest.fixture
+def context(provider, sample_project):
+    context = QgsProcessingContext()
+    context.setProject(sample_project)
+    yield context
+    context.temporaryLayerStore().removeAllMapLayers()  # before QGIS ends, else it crashes
+
+
+@pytest.fixture
+def engine(monkeypatch, tmp_path):
+    """An engine that behaves as asked; call it with a behaviour of the fake one."""
+
+    def behave(behaviour="succeed", **variables):
+        python = fake_python(tmp_path / "engine", behaviour, **variables)
+        monkeypatch.setenv("GEOCFM_PYTHON", python)
+
+    behave()
+    return behave
+
+
+class TellingFeedback(QgsProcessingFeedback):
+    """Remembers the texts beside the progress bar."""
+
+    def __init__(self, log):
+        super().__init__(log)
+        self.texts = []
+
+    def setProgressText(self, text):
+        self.texts.append(text)
+
+
+def layer_named(name):
+    return QgsProject.instance().mapLayersByName(name)[0]
+
+
+def run(name, parameters, context, feedback=None):
+    feedback = feedback or QgsProcessingFeedback(False)
+    return processing.run(f"geocfm:{name}", parameters, context=context, feedback=feedback)
+
+
+def problem(provider, name, parameters, context):
+    """What an algorithm says before it begins; empty if it would begin."""
+    algorithm = provider.algorithm(name).create()
+    ok, sentence = algorithm.checkParameterValues(parameters, context)
+    assert ok == (not sentence)
+    return sentence
+
+
+def training(**more):
+    return {"RASTERS": RASTERS, "OCCURRENCES": OCCURRENCES, "OUTPUT": "TEMPORARY_OUTPUT", **more}
+
+
+def mapping(**more):
+    return {"RASTERS": RASTERS, "CHECKPOINT": MODEL, "OUTPUT": "TEMPORARY_OUTPUT", **more}
+
+
+def test_the_provider_offers_all_algorithms(provider):
+    assert provider.id() == "geocfm"
+    assert {
+        each.name(): {p.name() for p in each.parameterDefinitions()}
+        for each in provider.algorithms()
+    } == PARAMETERS
+    for algorithm in provider.algorithms():
+        assert len(algorithm.shortHelpString()) > 100
+        assert not algorithm.icon().isNull()
+        assert not algorithm.flags() & QgsProcessingAlgorithm.Flag.FlagNoThreading
+        for parameter in algorithm.parameterDefinitions():
+            assert parameter.description()
+            assert parameter.isDestination() or parameter.help(), parameter.name()
+
+
+def test_all_values_are_keys_of_the_engines_jobs(context, tmp_path):
+    everything = {
+        "RASTERS": RASTERS,
+        "CHANNELS": "a=1:1, b=2",
+        "CLASSES": "B",
+        "REFERENCE": RASTERS[1],
+        "EXTENT": "360000,600000,6700000,7100000 [EPSG:20350]",
+        "AREA": str(SAMPLE.parents[1] / "docs" / "examples" / "middle.geojson"),
+        "RESOLUTION": 1000,
+        "CRS": QgsCoordinateReferenceSystem("EPSG:28350"),
+        "OCCURRENCES": OCCURRENCES,
+        "WHERE": "commodity ~ gold\nsize = large",
+        "DEDUPLICATE": True,
+        "PRESET": "quick",
+        "MINUTES": 2.5,
+        "ITERATIONS": 8,
+        "SEED": 7,
+        "DEVICE": "cuda:1",
+        "WINDOW": 32,
+        "TILE": 64,
+        "SETTINGS": "network.width=32, training.batch=4",
+        "CHECKPOINT": MODEL,
+        "POINTS": 50,
+        "DRAWS": 2,
+        "SOLVER": "heun",
+        "STEPS": 9,
+        "OVERWRITE": True,
+        "OUTPUT": str(tmp_path / "out"),
+    }
+    schema = json.loads(SCHEMA.read_text(encoding="utf-8"))["$defs"]
+    for kind in algorithm_classes():
+        if kind.algorithm_id == "runjobfile":
+            continue
+        job = engine_job(kind.algorithm_id, everything, context, "a name")
+        known = schema[f"{kind.command.capitalize()}Job"]["properties"]
+        assert set(job.entry()) <= set(known), kind
+        given = {name for name in PARAMETERS[kind.algorithm_id] if name in everything}
+        ways = {"CHANNELS", "EXTENT", "AREA"}  # become no keys of their names
+        area = {"aoi", "aoi_layer"} if "AREA" in given else set()
+        own = {name.lower() for name in given - ways}
+        renamed = {"rasters": "raster", "reference": "like", "output": "out"}
+        expected = {renamed.get(name, name) for name in own} | area
+        assert set(job.values) == expected - ({"out"} if kind.command == "check" else set())
+    job = engine_job("geocfm:train", everything, context)
+    assert job.values == {
+        "raster": [f"a={RASTERS[0]}:1", f"b={RASTERS[1]}:1"],
+        "classes": ["b"],
+        "like": RASTERS[1],
+        "aoi": job.values["aoi"],
+        "aoi_layer": "features",
+        "resolution": 1000.0,
+        "crs": "EPSG:28350",
+        "occurrences": OCCURRENCES,
+        "where": ["commodity ~ gold", "size = large"],
+        "deduplicate": True,
+        "preset": "quick",
+        "minutes": 2.5,
+        "iterations": 8,
+        "seed": 7,
+        "device": "cuda:1",
+        "window": 32,
+        "tile": 64,
+        "settings": ["network.width=32", "training.batch=4"],
+        "overwrite": True,
+        "out": str(tmp_path / "out"),
+    }
+    assert job.temporary == (job.values["aoi"],)
+
+
+def test_what_is_not_given_is_left_to_the_engine(context, tmp_path, monkeypatch):
+    monkeypatch.setattr("geocfm_qgis.algorithms.job_inputs.default_device", lambda: "mps")
+    out = str(tmp_path / "m.safetensors")
+    job = engine_job("train", training(OUTPUT=out), context)
+    specs = [f"{name}={path}:1" for name, path in zip(NAMES, RASTERS, strict=True)]
+    assert job.values == {
+        "raster": specs,
+        "occurrences": OCCURRENCES,
+        "preset": "auto",
+        "seed": 1,
+        "device": "mps",
+        "out": out,
+    }
+    assert (job.exports, job.temporary, job.command) == ((), (), "train")
+
+
+def test_layers_of_the_project_are_taken_as_qgis_has_them(context):
+    fault, stone = layer_named("dist_fault"), layer_named("greenstone")
+    fault.setName("Dist = fault, km")
+    fault.setCrs(QgsCoordinateReferenceSystem("EPSG:28350"))
+    stone.dataProvider().setUserNoDataValue(1, [QgsRasterRange(0, 0)])
+    deposits = layer_named("gold deposits")
+    deposits.selectByIds([1, 2])
+    job = engine_job(
+        "checkdata",
+        {
+            "RASTERS": [fault.id(), stone.id()],
+            "OCCURRENCES": QgsProcessingFeatureSourceDefinition(deposits.id(), True),
+        },
+        context,
+    )
+    assert [spec.partition("=")[0] for spec in job.values["raster"]] == [
+        "Dist _ fault_ km",
+        "greenstone",
+    ]
+    assert job.values["raster_crs"] == ["Dist _ fault_ km=EPSG:28350"]
+    assert job.values["nodata"] == ["greenstone=0"]
+    assert job.values["occurrences"] == job.temporary[0] == job.exports[0].path
+    assert "out" not in job.values
+
+
+def test_layers_are_matched_with_the_models(context):
+    renamed = {"dist_fault": "Dist fault", "greenstone": "GREENSTONE"}
+    for old, new in renamed.items():
+        layer_named(old).setName(new)
+    ids = [
+        layer.id()
+        for layer in QgsProject.instance().mapLayers().values()
+        if isinstance(layer, QgsRasterLayer)
+    ]
+    job = engine_job("map", mapping(RASTERS=ids, OUTPUT="/tmp/x.tif"), context)
+    assert [spec.partition("=")[0] for spec in job.values["raster"]] == NAMES
+    # names that the user wrote out are the user's
+    job = engine_job("map", mapping(RASTERS=ids, CHANNELS="X=1:1", OUTPUT="/tmp/x.tif"), context)
+    assert [spec.partition("=")[0] for spec in job.values["raster"]] == ["X"]
+
+
+def test_a_model_that_is_yet_to_be_made_is_no_mistake(context, tmp_path):
+    parameters = mapping(CHECKPOINT=str(tmp_path / "later.safetensors"), OUTPUT="/tmp/x.tif")
+    job = engine_job("map", parameters, context)
+    assert [spec.partition("=")[0] for spec in job.values["raster"]] == NAMES
+
+
+@pytest.mark.parametrize(
+    ("parameters", "said"),
+    [
+        ({"CHANNELS": "mag"}, "does not say which band is meant"),
+        ({"CHANNELS": "mag=9:1"}, "but the list has 4"),
+        ({"RASTERS": [RASTERS[0], RASTERS[0]]}, "Two layers have the name 'dist_fault'"),
+        ({"RASTERS": [RASTERS[0], "/nowhere/x.tif"]}, "1 of the 2 rasters cannot be opened"),
+        ({"RASTERS": []}, "No raster is chosen"),
+        ({"OCCURRENCES": None}, "Occurrences: no layer is chosen"),
+        ({"PRESET": "slow"}, "PRESET"),
+        ({"CLASSES": "geology"}, "There is no layer 'geology' that could hold classes"),
+        ({"DEVICE": "gpu"}, "There is no device 'gpu'"),
+        ({"OUTPUT": "/tmp/model.pt"}, "must end in .safetensors"),
+        ({"AREA": "/nowhere/area.gpkg"}, "is no vector layer"),
+    ],
+)
+def test_mistakes_are_said_before_the_work(provider, context, engine, parameters, said):
+    assert problem(provider, "train", training(), context) == ""
+    assert said in problem(provider, "train", training(**parameters), context)
+
+
+def test_mistakes_of_applying_are_said_before_the_work(provider, context, engine, tmp_path):
+    assert problem(provider, "map", mapping(), context) == ""
+    said = problem(provider, "map", mapping(RASTERS=RASTERS[:2]), context)
+    assert "needs layers that were not given: fault_density, greenstone." in said
+    assert "No model is chosen" in problem(provider, "map", mapping(CHECKPOINT=""), context)
+    said = problem(provider, "map", mapping(CHECKPOINT="/nowhere/m.safetensors"), context)
+    assert "There is no model at /nowhere/m.safetensors" in said
+    assert "is no model" in problem(provider, "map", mapping(CHECKPOINT=RASTERS[0]), context)
+    own = tmp_path / "dist_fault.tif"
+    shutil.copyfile(RASTERS[0], own)
+    parameters = mapping(RASTERS=[str(own), *RASTERS[1:]], OUTPUT=str(own))
+    assert "would replace its own input" in problem(provider, "map", parameters, context)
+    said = problem(provider, "runjobfile", {"JOB_FILE": RASTERS[0]}, context)
+    assert "Choose a .toml or .json file" in said
+
+
+def test_no_engine_yet_is_said_with_what_to_do(provider, context, monkeypatch):
+    monkeypatch.delenv("GEOCFM_PYTHON", raising=False)
+    monkeypatch.setattr("geocfm_qgis.algorithms.engine_algorithm.engine_python", lambda: "")
+    said = problem(provider, "train", training(), context)
+    assert "Settings > Options > GeoCFM" in said
+    algorithm = provider.algorithm("train").create()
+    feedback = QgsProcessingFeedback()
+    assert not algorithm.prepare(training(), context, feedback)
+    assert "Settings > Options > GeoCFM" in feedback.textLog()
+
+
+def test_training_writes_a_temporary_model(context, engine):
+    feedback = TellingFeedback(False)
+    progress = []
+    feedback.progressChanged.connect(progress.append)
+    found = run("train", training(), context, feedback)
+    assert found["OUTPUT"].endswith(".safetensors")
+    assert os.path.getsize(found["OUTPUT"]) == os.path.getsize(MODEL)
+    assert progress[-1] == 100
+    assert "best at iteration 90" in feedback.textLog()
+    assert feedback.texts[0].startswith("Reading layers")
+    assert feedback.texts[1].startswith("Training, loss 2, validation 2.2, 0:00 left")
+    assert len(feedback.texts) == 2  # each becomes a line of the log
+
+
+def test_maps_and_samples_are_styled_and_loaded(context, engine, tmp_path):
+    for name, suffix, kind in (("map", ".tif", "prospectivity"), ("sample", ".gpkg", "samples")):
+        path = str(tmp_path / f"result of {name}{suffix}")
+        output = QgsProcessingOutputLayerDefinition(path, context.project())
+        assert run(name, mapping(OUTPUT=output), context) == {"OUTPUT": path}
+        assert os.path.exists(path[: -len(suffix)] + ".qml")
+        details = context.layerToLoadOnCompletionDetails(path)
+        kinds = {"map": QgsRasterLayer, "sample": QgsVectorLayer}
+        layer = kinds[name](path, "result")
+        layer.setCustomProperty("geocfm/kind", "")
+        details.postProcessor().postProcessLayer(layer, context, QgsProcessingFeedback())
+        assert layer.customProperty("geocfm/kind") == kind
+
+
+def test_temporary_layers_have_the_engines_formats(context, engine):
+    assert run("map", mapping(), context)["OUTPUT"].endswith(".tif")
+    assert run("sample", mapping(DRAWS=2), context)["OUTPUT"].endswith(".gpkg")
+
+
+def test_evaluation_gives_figures(context, engine, monkeypatch, tmp_path):
+    folder = tmp_path / "figures"
+    parameters = mapping(OCCURRENCES=OCCURRENCES, OUTPUT=str(folder))
+    assert run("evaluate", parameters, context) == {"OUTPUT": str(folder)}
+    held_out = {"occurrences": 53, "area_under_curve": 0.81, "captured": {"0.1": 0.6}}
+    (folder / "evaluation.json").write_text(json.dumps({"test": held_out}))
+    figures = provider_results("evaluate", str(folder), context)
+    assert figures == {"OUTPUT": str(folder), "AUC": 0.81, "CAPTURED_10": 0.6}
+
+
+def provider_results(name, out, context):
+    (kind,) = (each for each in algorithm_classes() if each.algorithm_id == name)
+    job = type("Job", (), {"values": {"out": out}})
+    return kind().results(None, job, context, None)
+
+
+def test_checking_reports_what_there_is(context, engine, tmp_path):
+    path = tmp_path / "report.html"
+    feedback = QgsProcessingFeedback(False)
+    found = run("checkdata", training(OUTPUT=str(path)), context, feedback)
+    assert found == {"USED": 255, "CAN_TRAIN": True, "OUTPUT": str(path)}
+    page = path.read_text(encoding="utf-8")
+    assert "Training is possible." in page
+    assert "804 rows x 660 columns" in page
+    assert "<td>255</td>" in page
+    assert "--deduplicate" not in page + feedback.textLog()
+
+
+def test_checking_answers_that_training_is_impossible(context, engine, tmp_path):
+    engine("fail")
+    path = tmp_path / "report.html"
+    feedback = QgsProcessingFeedback(False)
+    found = run("checkdata", training(OUTPUT=str(path)), context, feedback)
+    assert found == {"USED": 0, "CAN_TRAIN": False, "OUTPUT": str(path)}
+    assert "90 GB of memory" in path.read_text(encoding="utf-8")
+    assert "90 GB of memory" in feedback.textLog()
+
+
+def test_the_engines_sentence_is_the_algorithms(context, engine, tmp_path):
+    engine("fail")
+    path = tmp_path / "map.tif"
+    with pytest.raises(QgsProcessingException, match="90 GB of memory; 8 GB are free") as caught:
+        run("map", mapping(OUTPUT=str(path)), context)
+    assert "--window" not in str(caught.value)
+    assert not path.exists()
+    engine("broken")
+    with pytest.raises(QgsProcessingException, match=r"geocfm-error-fake\.log"):
+        run("map", mapping(OUTPUT=str(path)), context)
+
+
+def test_a_cancelled_training_says_where_the_best_model_is(context, engine, tmp_path):
+    feedback = TellingFeedback(False)
+    feedback.progressChanged.connect(
+        lambda _: feedback.cancel() if len(feedback.texts) > 1 else None
+    )
+    out = tmp_path / "m.safetensors"
+    with pytest.raises(QgsProcessingException, match="Stopped as asked") as caught:
+        run("train", training(OUTPUT=str(out)), context, feedback)
+    assert not out.exists()
+    unfinished = tmp_path / "m.unfinished.safetensors"
+    assert unfinished.exists()
+    assert f"The best model so far is {unfinished}." in str(caught.value)
+
+
+def test_cancelled_before_it_began_starts_no_engine(context, engine, tmp_path):
+    engine(GEOCFM_FAKE_PIDS=tmp_path / "pids")
+    feedback = QgsProcessingFeedback(False)
+    feedback.cancel()
+    with pytest.raises(QgsProcessingException, match="nothing had begun"):
+        run("train", training(), context, feedback)
+    assert not (tmp_path / "pids").exists()
+
+
+def test_exports_are_written_before_the_engine_starts(context, engine, tmp_path):
+    layer = layer_named("gold deposits")
+    layer.setSubsetString("fid <= 20")
+    algorithm = QgsApplication.processingRegistry().algorithmById("geocfm:train").create()
+    found, ok = algorithm.run(
+        training(OCCURRENCES=layer.id()), context, QgsProcessingFeedback(False)
+    )
+    assert ok
+    assert os.path.exists(found["OUTPUT"])
+
+
+def test_a_job_file_is_run_and_its_layers_are_loaded(context, engine, tmp_path):
+    raster, points = str(tmp_path / "p.tif"), str(tmp_path / "s.gpkg")
+    jobs = [
+        {"command": "map", "checkpoint": MODEL, "raster": RASTERS, "out": raster},
+        {"command": "sample", "checkpoint": MODEL, "raster": RASTERS, "out": points},
+    ]
+    file = tmp_path / "jobs.json"
+    file.write_text(json.dumps({"jobs": jobs}))
+    feedback = QgsProcessingFeedback(False)
+    assert run("runjobfile", {"JOB_FILE": str(file)}, context, feedback) == {"DONE": 2}
+    assert set(context.layersToLoadOnCompletion()) == {raster, points}
+    assert (tmp_path / "p.qml").exists()
+    assert "Job 2 of 2" in feedback.textLog()
+    again = QgsProcessingFeedback(False)
+    with pytest.raises(QgsProcessingException, match="already there"):
+        run("runjobfile", {"JOB_FILE": str(file)}, context, again)
+
+
+def test_values_by_expression_are_evaluated(context):
+    parameters = training(SEED=QgsProperty.fromExpression("6 * 7"), OUTPUT="/tmp/m.safetensors")
+    assert engine_job("train", parameters, context).values["seed"] == 42
+
+
+def test_an_unknown_algorithm_is_refused(context):
+    with pytest.raises(QgsProcessingException, match="no algorithm 'geocfm:fly'"):
+        engine_job("geocfm:fly", {}, context)

@@ -1,0 +1,171 @@
+"""Jobs for a terminal and a server, read back by the engine itself."""
+
+import json
+import os
+import shlex
+import subprocess
+
+import pytest
+
+from geocfm_qgis.bundle import engine_folder, resources_folder
+from geocfm_qgis.jobs import (
+    EngineJob,
+    as_command_line,
+    as_job_file,
+    save_for_server,
+    write_job_file,
+)
+
+RASTERS = resources_folder() / "sample" / "rasters"
+OCCURRENCES = str(resources_folder() / "sample" / "occurrences.gpkg")
+AREA = str(resources_folder().parent / "docs" / "examples" / "north.geojson")
+
+
+@pytest.fixture
+def geocfm(engine_python):
+    def run(*arguments):
+        environment = {**os.environ, "PYTHONPATH": str(engine_folder()), "OMP_NUM_THREADS": "1"}
+        return subprocess.run(
+            [engine_python, "-m", "geocfm", *map(str, arguments)],
+            env=environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            check=False,
+        )
+
+    return run
+
+
+def train_job(folder, occurrences=OCCURRENCES, **more):
+    values = {
+        "raster": [
+            f"dist fault={RASTERS / 'dist_fault.tif'}:1",
+            f"größe={RASTERS / 'greenstone.tif'}:1",
+        ],
+        "raster_crs": ["größe=EPSG:20350"],
+        "nodata": ["dist fault=-9999"],
+        "classes": ["größe"],
+        "occurrences": occurrences,
+        "layer": "occurrences",
+        "where": ["commodity ~ gold, copper", 'name != "it\'s $HOME"'],
+        "like": str(RASTERS / "dist_fault.tif"),
+        "aoi": AREA,
+        "preset": "quick",
+        "window": 32,
+        "minutes": 2.5,
+        "iterations": 8,
+        "seed": 3,
+        "device": "cpu",
+        "settings": ["training.batch=4"],
+        "deduplicate": True,
+        "out": str(folder / "a model.safetensors"),
+        **more,
+    }
+    return EngineJob("train", values, name="north model")
+
+
+def map_job(folder, **more):
+    values = {
+        "raster": [f"dist fault={RASTERS / 'dist_fault.tif'}:1"],
+        "checkpoint": str(folder / "a model.safetensors"),
+        "out": str(folder / "map.tif"),
+        **more,
+    }
+    return EngineJob("map", values, name="north map")
+
+
+@pytest.mark.skipif(os.name == "nt", reason="the words are split as other shells do")
+def test_the_command_line_means_the_same_job(geocfm, tmp_path):
+    job = train_job(tmp_path)
+    text = as_command_line(job)
+    assert text.startswith("geocfm train --raster 'dist fault=")
+    _, *words = shlex.split(text)
+    written = tmp_path / "written.json"
+    done = geocfm("job", *words, "--name", job.name, "--to", written)
+    assert done.returncode == 0, done.stdout
+    (entry,) = json.loads(written.read_text(encoding="utf-8"))["jobs"]
+
+    ours = tmp_path / "ours.json"
+    write_job_file([job], ours)
+    (expected,) = json.loads(ours.read_text(encoding="utf-8"))["jobs"]
+    # the engine writes paths as seen from the file, and leaves out what is so by itself
+    for key in ("occurrences", "like", "aoi", "out"):
+        entry[key] = os.path.normpath(tmp_path / entry[key])
+    assert entry == expected
+
+
+def test_values_that_begin_with_a_dash_stay_values(tmp_path):
+    job = EngineJob("train", {"nodata": ["-9=1"], "seed": -1, "overwrite": False, "crs": None})
+    assert as_command_line(job) == "geocfm train --nodata=-9=1 --seed=-1"
+
+
+def test_the_job_file_is_read_by_the_engine(geocfm, tmp_path):
+    path = tmp_path / "jobs.toml"
+    jobs = [train_job(tmp_path, where=[], classes=[], crs=None), map_job(tmp_path)]
+    path.write_text(as_job_file(jobs), encoding="utf-8")
+    done = geocfm("run", path, "--dry-run", "--json")
+    events = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
+    (batch,) = [event["content"] for event in events if event.get("kind") == "batch"]
+    assert [(row["name"], row["status"]) for row in batch["jobs"]] == [
+        ("north model", "ready"),
+        ("north map", "ready"),
+    ], done.stdout
+    assert done.returncode == 0
+
+
+def test_for_a_server_temporary_inputs_go_along(geocfm, tmp_path):
+    temporary = tmp_path / "tmp"
+    temporary.mkdir()
+    raster, points = temporary / "mag.tif", temporary / "occurrences.gpkg"
+    raster.write_bytes((RASTERS / "dist_fault.tif").read_bytes())
+
+    class Export:
+        path = str(points)
+
+        def run(self, feedback=None):
+            with open(OCCURRENCES, "rb") as source:
+                points.write_bytes(source.read())
+
+    job = train_job(tmp_path, str(points), where=[], classes=[], raster_crs=[])
+    job.values["raster"][0] = f"dist fault={raster}:1"
+    job = EngineJob("train", job.values, job.name, (Export(),), (str(raster), str(points)))
+    folder = tmp_path / "for the server"
+    path = save_for_server([job, map_job(tmp_path)], folder / "north.toml")
+    raster.unlink()
+    points.unlink()
+
+    text = (folder / "north.toml").read_text(encoding="utf-8")
+    assert text.startswith("# ")
+    assert "geocfm run north.toml" in text.splitlines()[0]
+    assert '"dist fault=north_inputs/mag.tif:1"' in text
+    assert 'occurrences = "north_inputs/occurrences.gpkg"' in text
+    assert 'out = "../a model.safetensors"' in text
+    assert str(temporary) not in text
+    done = geocfm("run", path, "--dry-run")
+    assert done.returncode == 0, done.stdout
+
+
+def test_inputs_of_an_earlier_file_are_not_replaced(tmp_path):
+    source = tmp_path / "tmp.gpkg"
+    folder = tmp_path / "server"
+    for content in ("one", "two"):
+        source.write_text(content)
+        job = EngineJob("check", {"occurrences": str(source)}, temporary=(str(source),))
+        save_for_server([job], folder / "job.toml")
+    assert (folder / "job_inputs" / "tmp.gpkg").read_text() == "one"
+    assert (folder / "job_inputs" / "tmp_2.gpkg").read_text() == "two"
+    assert "job_inputs/tmp_2.gpkg" in (folder / "job.toml").read_text(encoding="utf-8")
+
+
+def test_a_name_is_one_short_line():
+    job = EngineJob("check", {}, name="a\nlong  name " * 20)
+    assert job.entry()["name"].startswith("a long name a long")
+    assert len(job.entry()["name"]) <= 60
+    assert "name" not in EngineJob("check", {}).entry()
+
+
+def test_a_dataset_of_gdals_keeps_its_name(tmp_path):
+    spec = 'k=NETCDF:"/data/k.nc":potassium:1'
+    save_for_server([EngineJob("check", {"raster": [spec]})], tmp_path / "j.toml")
+    assert json.dumps(spec) in (tmp_path / "j.toml").read_text(encoding="utf-8")

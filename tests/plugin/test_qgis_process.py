@@ -1,0 +1,150 @@
+"""The built zip in qgis_process with the real engine: train, map, sample, and look at it all."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+from osgeo import gdal
+from qgis.core import QgsRasterLayer, QgsRectangle, QgsVectorLayer
+
+from plugin_zip import build_plugin_zip
+
+ROOT = Path(__file__).resolve().parents[2]
+PROGRAMS = ("qgis_process.bin", "qgis_process")  # Debian's own wrapper of that name is broken
+# around the Murchison's middle; north of it lies a part of the grid that is left out
+EXTENT = QgsRectangle(450_000, 6_850_000, 490_000, 6_890_000)
+CELL_M = 500
+DRAWS, POINTS = 2, 40
+
+
+@pytest.fixture(scope="module")
+def qgis_process(tmp_path_factory, engine_python):
+    """Run qgis_process with the plugin from its zip, in a home of its own."""
+    program = next(filter(None, map(shutil.which, PROGRAMS)), None)
+    assert program, "qgis_process is not installed"
+    folder = tmp_path_factory.mktemp("qgis process ä")  # as a user's home may be called
+    archive, _ = build_plugin_zip(ROOT, folder / "dist")
+    with zipfile.ZipFile(archive) as opened:
+        opened.extractall(folder / "plugins")
+    environment = {
+        **{name: os.environ[name] for name in ("PATH", "LANG", "LC_ALL") if name in os.environ},
+        "HOME": str(folder / "home"),
+        "QGIS_PLUGINPATH": str(folder / "plugins"),
+        "QT_QPA_PLATFORM": "offscreen",
+        "GEOCFM_PYTHON": engine_python,
+        "OMP_NUM_THREADS": "1",
+    }
+    (folder / "home").mkdir()
+
+    def run(*arguments):
+        done = subprocess.run(
+            [program, *map(str, arguments)],
+            env=environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            timeout=600,
+            check=False,
+        )
+        assert done.returncode == 0, done.stdout
+        return done.stdout
+
+    run.plugins = folder / "plugins"
+    run("plugins", "enable", "geocfm_qgis")
+    return run
+
+
+def result(said, name):
+    """An output as qgis_process prints it: `NAME:	value`."""
+    lines = (line.partition(":") for line in said.partition("Results")[2].splitlines())
+    return next(value.strip() for key, _, value in lines if key == name)
+
+
+def test_train_map_and_sample_from_the_zip(qgis_process, tmp_path):
+    listed = qgis_process("list")
+    for name in ("checkdata", "train", "sample", "map", "evaluate", "runjobfile"):
+        assert f"geocfm:{name}\t" in listed
+    assert "OCCURRENCES: Known occurrences" in qgis_process("help", "geocfm:train")
+
+    sample = qgis_process.plugins / "geocfm_qgis" / "resources" / "sample"
+    rasters = [f"RASTERS={path}" for path in sorted(sample.glob("rasters/*.tif"))]
+    occurrences = f"OCCURRENCES={sample / 'occurrences.gpkg'}|layername=occurrences"
+    model = tmp_path / "a model.safetensors"
+    training = (*rasters, occurrences, "ITERATIONS=8", "PRESET=quick", "WINDOW=32")
+    said = qgis_process("run", "geocfm:train", "--", *training, f"OUTPUT={model}")
+    assert result(said, "OUTPUT") == str(model)
+    assert "Of 255 occurrences 255 are used." in said
+
+    numbers = (EXTENT.xMinimum(), EXTENT.xMaximum(), EXTENT.yMinimum(), EXTENT.yMaximum())
+    extent = "EXTENT=" + ",".join(f"{number:.0f}" for number in numbers) + " [EPSG:20350]"
+    applying = (f"CHECKPOINT={model}", *rasters, extent)
+    raster = tmp_path / "prospectivity ä.tif"
+    said = qgis_process("run", "geocfm:map", "--", *applying, f"OUTPUT={raster}")
+    assert result(said, "OUTPUT") == str(raster)
+    check_map(raster, model)
+
+    points = tmp_path / "samples.gpkg"
+    counts = (f"DRAWS={DRAWS}", f"POINTS={POINTS}")
+    qgis_process("run", "geocfm:sample", "--", *applying, *counts, f"OUTPUT={points}")
+    check_samples(points)
+    left = [path for path in qgis_process.plugins.rglob("*") if path.name == "__pycache__"]
+    engine = qgis_process.plugins / "geocfm_qgis" / "engine"
+    assert not [path for path in left if engine in path.parents]  # the child leaves it as it was
+
+
+def check_map(path, model):
+    layer = QgsRasterLayer(str(path), "map")
+    assert layer.isValid()
+    assert layer.crs().authid() == "EPSG:20350"
+    assert layer.rasterUnitsPerPixelX() == CELL_M
+    # whole cells of the model's grid around the extent, none more
+    assert layer.extent().contains(EXTENT)
+    wider = EXTENT.buffered(1.01 * CELL_M)
+    assert wider.contains(layer.extent())
+    statistics = layer.dataProvider().bandStatistics(1)
+    assert statistics.minimumValue >= 0
+    assert statistics.maximumValue > statistics.minimumValue
+    assert statistics.mean == pytest.approx(1, abs=0.01)  # relative to the mean of what is mapped
+    beside = path.with_suffix(".qml")
+    assert beside.exists()
+    # QGIS takes up the style that lies beside the file
+    assert layer.renderer().type() == "singlebandpseudocolor"
+    assert layer.customProperty("geocfm/kind") == "prospectivity"
+    dataset = gdal.Open(str(path))
+    assert dataset.GetMetadata("IMAGE_STRUCTURE")["LAYOUT"] == "COG"
+    provenance = json.loads(dataset.GetMetadata()["GEOCFM_PROVENANCE"])
+    assert provenance["job"]["checkpoint"] == str(model)
+    assert "geocfm" in provenance["versions"]
+
+
+def check_samples(path):
+    layer = QgsVectorLayer(str(path), "samples", "ogr")
+    assert layer.isValid()
+    assert layer.featureCount() == DRAWS * POINTS
+    assert {feature["draw"] for feature in layer.getFeatures()} == set(range(1, DRAWS + 1))
+    assert EXTENT.buffered(CELL_M).contains(layer.extent())
+    densities = [feature["log_relative_density"] for feature in layer.getFeatures()]
+    assert max(densities) > min(densities)
+    assert path.with_suffix(".qml").exists()
+    assert layer.renderer().type() != "singleSymbol"
+    assert layer.customProperty("geocfm/kind") == "samples"
+
+
+def test_the_interpreter_of_qgis_stays_without_the_engine(qgis_process):
+    """Importing the plugin brings in nothing that QGIS does not have by itself."""
+    code = (
+        "import sys; sys.path.insert(0, sys.argv[1]); import geocfm_qgis.algorithms.provider;"
+        "print(sorted({'torch', 'rasterio', 'shapely', 'pyogrio', 'geocfm'} & set(sys.modules)))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(qgis_process.plugins)],
+        stdout=subprocess.PIPE,
+        text=True,
+        check=True,
+    )
+    assert done.stdout.strip() == "[]"
