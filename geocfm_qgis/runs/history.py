@@ -1,0 +1,97 @@
+"""The runs of a project, newest first, kept in the project itself so that each can be repeated."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass, field, fields
+from datetime import datetime, timezone
+
+from ..engine_client import Started
+from ..jobs import as_job_file
+
+SCOPE, KEY = "GeoCFM", "/runs"
+FILE_KEYS = ("kind", "path")
+MOST_RUNS = 50  # older ones are forgotten: a project file is not an archive
+
+
+@dataclass(frozen=True)
+class RunRecord:
+    """What a run was asked for, how it ended and what it made."""
+
+    name: str
+    time: str  # when it ended: ISO 8601, with the offset from UTC
+    status: str  # "done", "failed", "broken" or "cancelled"
+    message: str = ""  # of one that did not end well: what was wrong
+    choices: dict = field(default_factory=dict)  # for Choices.from_dict, to repeat it
+    artifacts: tuple = ()  # {"kind", "path"} of each file of a job that finished
+    job: str = ""  # the text of the job file
+    versions: dict = field(default_factory=dict)  # of the engine's software
+    temporary: bool = False  # its files are gone when QGIS closes
+
+
+def record(project, run, outcome):
+    """Add a run that has ended to the project's history; give its RunRecord."""
+    made = RunRecord(
+        name=run.name,
+        time=datetime.now(timezone.utc).astimezone().isoformat(timespec="seconds"),
+        status=outcome.status,
+        message=f"{outcome.message} {outcome.hint}".strip(),
+        choices=run.choices,
+        artifacts=tuple(
+            {"kind": each.kind, "path": each.path} for each in outcome.finished_artifacts
+        ),
+        job=as_job_file(run.jobs),
+        versions=next((e.versions for e in outcome.events if isinstance(e, Started)), {}),
+        temporary=run.temporary,
+    )
+    _write(project, [made, *runs(project)])
+    return runs(project)[0]  # as it will be read: JSON knows no tuples
+
+
+def runs(project):
+    """Give the RunRecords of a project, newest first; what cannot be read is passed over."""
+    text, _ = project.readEntry(SCOPE, KEY, "[]")
+    try:
+        entries = json.loads(text)
+    except (ValueError, RecursionError):
+        return []
+    found = (_read(entry) for entry in (entries if isinstance(entries, list) else []))
+    return [each for each in found if each is not None]
+
+
+def forget(project, record):
+    """Take a run out of the history; its files and layers stay."""
+    kept = runs(project)
+    if record in kept:
+        kept.remove(record)
+        _write(project, kept)
+
+
+def _write(project, records):
+    text = json.dumps([asdict(each) for each in records[:MOST_RUNS]], ensure_ascii=False)
+    project.writeEntry(SCOPE, KEY, text)  # marks the project as changed
+
+
+_TYPES = {"str": str, "dict": dict, "tuple": list, "bool": bool}
+
+
+def _read(entry):
+    """Give the RunRecord of an entry, or None if it is damaged; unknown keys are passed over."""
+    if not isinstance(entry, dict):
+        return None
+    values = {}
+    for each in fields(RunRecord):
+        if each.name in entry:
+            if not isinstance(entry[each.name], _TYPES[each.type]):
+                return None
+            values[each.name] = entry[each.name]
+    files = values.get("artifacts", ())
+    values["artifacts"] = tuple(each for each in files if _is_artifact(each))
+    try:
+        return RunRecord(**values)
+    except TypeError:  # it has no name, time or status
+        return None
+
+
+def _is_artifact(entry):
+    return isinstance(entry, dict) and all(isinstance(entry.get(key), str) for key in FILE_KEYS)

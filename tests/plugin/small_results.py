@@ -1,0 +1,112 @@
+"""Small result files as the engine writes them, by QGIS's own GDAL, and runs that made them."""
+
+import json
+import os
+from array import array
+
+from osgeo import gdal, ogr, osr
+
+from geocfm_qgis.engine_client import Artifact, JobEnded, JobStarted, Outcome, Started
+from geocfm_qgis.jobs import EngineJob
+from geocfm_qgis.runs import Run
+
+NO_DATA = float("nan")
+SAMPLE_FIELDS = (("draw", int), ("log_relative_density", float))
+VERSIONS = {"geocfm": "0.1.0", "torch": "2.13.0", "python": "3.11.7"}
+MEANING = "Density relative to the mean of the mapped area."
+MODEL = {
+    "layers": ["mag", "gravity"],
+    "created": "2026-11-16T03:53:14+00:00",
+    "occurrences": {"source": "gold.gpkg", "where": ["commodity ~ gold"], "counts": {"used": 255}},
+}
+
+
+def provenance(command, out, seed=1):
+    layer = {"use": "layer mag, band 1", "path": "/data/mag.tif", "size": 7, "modified": "2026"}
+    return {
+        "job": {"command": command, "out": str(out), "checkpoint": "/models/gold.safetensors"},
+        "seed": seed,
+        "inputs": [layer],
+        "versions": VERSIONS,
+    }
+
+
+def tags(command, out, seed=1):
+    return {
+        "GEOCFM_PROVENANCE": json.dumps(provenance(command, out, seed)),
+        "GEOCFM_MODEL": json.dumps(MODEL),
+        "GEOCFM_MEANING": MEANING,
+    }
+
+
+def _crs():
+    crs = osr.SpatialReference()
+    crs.ImportFromEPSG(32650)
+    return crs
+
+
+def write_map(path, values, width, seed=1):
+    """Write rows of `width` values as a GeoTIFF, which appears only when it is complete."""
+    partial = f"{path}.partial"
+    height = len(values) // width
+    dataset = gdal.GetDriverByName("GTiff").Create(partial, width, height, 1, gdal.GDT_Float32)
+    dataset.SetGeoTransform((500000, 500, 0, 7000000, 0, -500))
+    dataset.SetProjection(_crs().ExportToWkt())
+    dataset.SetMetadata(tags("map", path, seed))
+    band = dataset.GetRasterBand(1)
+    band.SetNoDataValue(NO_DATA)
+    band.SetDescription("relative density")
+    band.WriteRaster(0, 0, width, height, array("f", values).tobytes())
+    del band, dataset
+    os.replace(partial, path)
+    return str(path)
+
+
+def write_points(path, rows, layer="samples", fields=SAMPLE_FIELDS):
+    """Write (x, y, *attributes) as a GeoPackage."""
+    partial = f"{path}.partial.gpkg"
+    package = ogr.GetDriverByName("GPKG").CreateDataSource(partial)
+    table = package.CreateLayer(layer, _crs(), ogr.wkbPoint)
+    types = {int: ogr.OFTInteger64, float: ogr.OFTReal, str: ogr.OFTString}
+    for name, kind in fields:
+        table.CreateField(ogr.FieldDefn(name, types[kind]))
+    table.SetMetadata(tags("sample", path))
+    for x, y, *attributes in rows:
+        feature = ogr.Feature(table.GetLayerDefn())
+        feature.SetGeometry(ogr.CreateGeometryFromWkt(f"POINT ({x} {y})"))
+        for (name, _), value in zip(fields, attributes, strict=True):
+            if value is not None:
+                feature[name] = value
+        table.CreateFeature(feature)
+    del feature, table, package
+    os.replace(partial, path)
+    return str(path)
+
+
+def write_samples(path, draws=3, points=4):
+    rows = [
+        (500100 + 100 * point, 6999000, draw, point - 1.0)
+        for draw in range(1, draws + 1)
+        for point in range(points)
+    ]
+    return write_points(path, rows)
+
+
+def make_run(name="Gold", **changes):
+    values = {"jobs": (), "folder": "", "choices": {}, "occurrences": "", "temporary": False}
+    return Run(name=name, **{**values, **changes})
+
+
+def outcome_of(*jobs, status="done", message=""):
+    """Give the Outcome of (command, status, artifact's kind, path) jobs."""
+    events = [Started(1, "run", VERSIONS)]
+    for number, (command, ended, kind, path) in enumerate(jobs, 1):
+        events.append(JobStarted(number, len(jobs), command, command))
+        events.append(Artifact(kind, path, "made"))
+        events.append(JobEnded(number, command, command, ended, artifacts=(path,)))
+    return Outcome(status, message, events=tuple(events))
+
+
+def training_job(occurrences, temporary=False, **values):
+    paths = (occurrences,) if temporary else ()
+    return EngineJob("train", {"occurrences": occurrences, **values}, temporary=paths)
