@@ -5,6 +5,7 @@ from qgis.PyQt.QtCore import Qt
 from qgis.PyQt.QtWidgets import QAction
 
 from .bundle import icon
+from .environment import installer
 from .sample_data import add_sample_layers
 from .translation import install_translator, remove_translator, tr
 
@@ -47,10 +48,11 @@ class GeoCFMPlugin:
         self._add_action("geocfmHelpAction", tr("Tutorial"), self.show_help)
 
     def unload(self):
-        """Take everything away again; a job that runs is ended."""
+        """Take everything away again; a job or an installation that runs is ended."""
         if self.queue is not None:
             self.queue.shutdown()
             self.queue = None
+            installer.shutdown()
         if self.panel is not None:
             self.iface.removeDockWidget(self.panel)
             self.panel.deleteLater()
