@@ -11,7 +11,6 @@ from ..engine_client import CANCELLED, Outcome
 from ..engine_process import KILL_SECONDS, TERMINATE_SECONDS, end_all_engines
 from ..translation import tr
 from .run_task import HURRIED_GRACE_SECONDS, RunTask
-from .signal_name import SignalByName
 
 POLL_SECONDS = 0.05
 LONGEST_SHUTDOWN = HURRIED_GRACE_SECONDS + TERMINATE_SECONDS + KILL_SECONDS
@@ -20,18 +19,17 @@ LONGEST_SHUTDOWN = HURRIED_GRACE_SECONDS + TERMINATE_SECONDS + KILL_SECONDS
 class RunQueue(QObject):
     """The run at work and those that wait.
 
-    Signals, all in the main thread: `started(run)`, `event(run, event)`, `ended(run, outcome)`,
+    Signals, all in the main thread: `started(run)`, `told(run, event)`, `ended(run, outcome)`,
     and `changed()` whenever a run comes, begins or goes.
     """
 
     started = pyqtSignal(object)
     ended = pyqtSignal(object, object)
     changed = pyqtSignal()
-    _told = pyqtSignal(object, object)
+    told = pyqtSignal(object, object)
 
     def __init__(self, parent=None):
         super().__init__(parent)
-        self.event = SignalByName(self._told)
         self._waiting = []
         self._current = None
         self._task = None  # kept while QGIS works on it: without a reference it never ends
@@ -89,14 +87,14 @@ class RunQueue(QObject):
             return
         run = self._current = self._waiting.pop(0)
         task = self._task = RunTask(run)
-        task.event.connect(self._on_event)
+        task.told.connect(self._on_event)
         task.ended.connect(self._on_ended)
         self.started.emit(run)
         QgsApplication.taskManager().addTask(task)
 
     def _on_event(self, event):
         if not self._closed and self._current is not None:
-            self._told.emit(self._current, event)
+            self.told.emit(self._current, event)
 
     def _on_ended(self, outcome):
         run, self._current = self._current, None

@@ -16,7 +16,6 @@ from ..jobs import write_job_file
 from ..translation import tr
 from ..wording import JOB_FILE_NAME
 from .run_progress import RunProgress
-from .signal_name import SignalByName
 
 HURRIED_GRACE_SECONDS = 4.0  # for the engine to save its work when QGIS is about to quit
 
@@ -24,16 +23,15 @@ HURRIED_GRACE_SECONDS = 4.0  # for the engine to save its work when QGIS is abou
 class RunTask(QgsTask):
     """Exports what has to be exported, then lets the engine do the jobs.
 
-    Signals: `event(object)` for each event of the engine, `ended(object)` with the Outcome; both
+    Signals: `told(object)` for each event of the engine, `ended(object)` with the Outcome; both
     come in the main thread. Keep a reference to the task until it has ended: QGIS does not.
     """
 
     ended = pyqtSignal(object)
-    _told = pyqtSignal(object)
+    told = pyqtSignal(object)
 
     def __init__(self, run):
         super().__init__(run.name, QgsTask.Flag.CanCancel)
-        self.event = SignalByName(self._told)
         self._run = run
         self._python = settings.engine_python()
         self._feedback = QgsProcessingFeedback(False)
@@ -105,13 +103,13 @@ class RunTask(QgsTask):
     def _hear(self, event):
         self._progress.hear(event)
         self.setProgress(self._progress.percent)
-        self._told.emit(event)
+        self.told.emit(event)
 
     def _on_export_progress(self, percent):
         """Show an export as a stage like the engine's; called in the main thread."""
         self._progress.exporting(self._exporting, percent / 100)
         self.setProgress(self._progress.percent)
-        self._told.emit(Progress(tr("Exporting layers"), percent, 100.0))
+        self.told.emit(Progress(tr("Exporting layers"), percent, 100.0))
 
 
 def _unexpected(error):

@@ -52,7 +52,8 @@ def test_choices_go_in_and_out(step, tmp_path):
     step.set_choices(chosen)
     assert step.choices() == chosen
     step.set_choices(ResultChoices(name="b", folder=""))
-    assert step.choices().folder == "" and step.choices().products == ()
+    assert step.choices().folder == ""
+    assert step.choices().products == ()
 
 
 def test_the_name_comes_from_the_subject_and_stays_free(step):
@@ -78,11 +79,14 @@ def test_results_that_are_there_need_the_tick(step):
     step.refresh()
     assert not step.overwriteCheck.isHidden()
     assert "prospectivity.tif" in step.overwriteSentence.text()
-    assert step.state().level == WRONG and "Replace results" in step.problems()[0]
+    assert step.state().level == WRONG
+    assert "Replace results" in step.problems()[0]
     step.overwriteCheck.setChecked(True)
-    assert step.problems() == [] and step.choices().overwrite
+    assert step.problems() == []
+    assert step.choices().overwrite
     step.take_free_name()
-    assert step.choices().name == "mine (2)" and not step.choices().overwrite
+    assert step.choices().name == "mine (2)"
+    assert not step.choices().overwrite
 
 
 def test_an_interrupted_run_may_go_on_or_begin_anew(step):
@@ -93,6 +97,21 @@ def test_an_interrupted_run_may_go_on_or_begin_anew(step):
     assert not step.overwriteCheck.isHidden()
     assert "goes on where it stopped" in step.overwriteSentence.text()
     assert step.problems() == []
+    with open(result_files.model_path(step.choices()), "w") as file:  # a part is done
+        file.write("x")
+    step.refresh()
+    assert "goes on where it stopped" in step.overwriteSentence.text()
+    assert step.problems() == []
+
+
+def test_the_name_of_an_interrupted_run_stays(step):
+    name = step.choices().name
+    folder = result_files.run_folder(step.choices())
+    os.makedirs(os.path.join(folder, ".prospectivity.tif.work"))
+    with open(result_files.model_path(step.choices()), "w") as file:
+        file.write("x")
+    step.refresh()
+    assert step.choices().name == name
 
 
 def test_a_loaded_model_makes_no_model_and_no_evaluation_by_default(step):
@@ -109,7 +128,8 @@ def test_an_evaluation_needs_occurrences(step):
     step.set_subject("x", True, False)
     assert keys(step) == ["prospectivity", "samples"]
     evaluation = step.rows[-1]
-    assert not evaluation.tick.isEnabled() and "Occurrences step" in evaluation.tick.toolTip()
+    assert not evaluation.tick.isEnabled()
+    assert "Occurrences step" in evaluation.tick.toolTip()
     step.set_subject("x", True, True)
     assert "evaluation" in keys(step)
 
@@ -146,7 +166,7 @@ def test_what_was_not_chosen_stays_open_in_the_project_file(step, tmp_path):
 
 
 @pytest.mark.parametrize(
-    "text, name",
+    ("text", "name"),
     [
         ("Au/Cu: north?", "Au_Cu_ north_"),
         ("  . ", "_"),

@@ -8,7 +8,7 @@ import time
 import pytest
 from fake_engine_fixture import fake_python, is_gone, noted_pids
 from qgis.core import QgsApplication, QgsProcessingException, QgsTask
-from qgis.PyQt.QtCore import QCoreApplication, QEvent, QThread
+from qgis.PyQt.QtCore import QCoreApplication, QThread
 
 from geocfm_qgis import engine_process, settings
 from geocfm_qgis.engine_client import Finished, JobStarted, Progress, Started, run_engine
@@ -69,7 +69,7 @@ class Ear:
     def __init__(self, queue):
         self.said, self.events, self.outcomes, self.threads = [], [], {}, set()
         queue.started.connect(lambda run: self.said.append(f"{run.name} started"))
-        queue.event.connect(self._on_event)
+        queue.told.connect(self._on_event)
         queue.ended.connect(self._on_ended)
         queue.changed.connect(lambda: self.said.append("changed"))
 
@@ -116,17 +116,6 @@ def test_events_and_end_come_in_the_main_thread_in_order(queue, engine, make_run
     job_file = json.loads((tmp_path / "run" / "geocfm-job.json").read_text(encoding="utf-8"))
     assert [job["name"] for job in job_file["jobs"]] == ["model", "map"]
     assert (tmp_path / "run" / "map.tif").exists()
-
-
-def test_the_queue_lives_with_qts_own_events(queue, make_run, engine):
-    """A signal called `event` must not stand in the way of QObject.event()."""
-    QCoreApplication.postEvent(queue, QEvent(QEvent.Type.User))
-    queue.startTimer(1)
-    engine("succeed")
-    task = RunTask(make_run("run"))
-    QCoreApplication.postEvent(task, QEvent(QEvent.Type.User))
-    time.sleep(0.01)
-    QCoreApplication.processEvents()
 
 
 def test_the_task_shows_its_name_and_its_progress(queue, engine, make_run):

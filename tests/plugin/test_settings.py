@@ -1,4 +1,3 @@
-
 from geocfm_qgis import settings
 
 

@@ -1,0 +1,162 @@
+"""From what is chosen to what is run: algorithms with parameters, and their jobs as one Run."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from qgis.core import QgsProcessingContext, QgsProcessingFeatureSourceDefinition
+
+from .. import algorithms
+from ..jobs.channels import NamedBand, clean_name, format_channels
+from ..runs import Run
+from ..translation import tr
+from . import result_files
+from .commodity_filter import where_text
+from .products import product
+from .shared_inputs import share_inputs
+
+
+@dataclass(frozen=True)
+class PlannedStep:
+    """One algorithm of the provider with the parameters it takes, and how the user knows it."""
+
+    algorithm: str
+    parameters: dict
+    title: str
+
+
+def steps(choices):
+    """Give what is to be done, in order: training if asked for, then each product."""
+    planned = []
+    results = choices.results
+    if choices.model.train:
+        parameters = {
+            **learning_parameters(choices),
+            **_training_budget(choices.model),
+            **_effort(choices),
+            "OUTPUT": result_files.model_path(results),
+        }
+        planned.append(PlannedStep("train", parameters, tr("Model")))
+        model = result_files.model_path(results)
+    else:
+        model = choices.model.checkpoint
+    for wanted in results.products:
+        made = product(wanted.key)
+        parameters = {
+            "CHECKPOINT": model,
+            **_rasters(_channels(choices)),
+            **_effort(choices),
+            **{option.parameter: wanted.options[option.key] for option in made.options},
+            "OUTPUT": result_files.product_path(results, wanted),
+        }
+        if made.needs_occurrences:
+            parameters.update(_occurrences(choices.occurrences))
+        if made.takes_area:
+            parameters.update(_area(choices.layers))
+        planned.append(PlannedStep(made.algorithm, parameters, made.title))
+    return planned
+
+
+def learning_parameters(choices):
+    """Give what training and the check of its data have in common."""
+    classes = [clean_name(each.name) for each in choices.layers.channels if each.categorical]
+    model = choices.model
+    return _without_none(
+        {
+            **_rasters(choices.layers.channels),
+            "CLASSES": ", ".join(classes) or None,
+            **_area(choices.layers),
+            **_occurrences(choices.occurrences),
+            "RESOLUTION": model.resolution,
+            "PRESET": model.preset,
+            "WINDOW": model.window,
+            "TILE": model.tile,
+            "SETTINGS": ", ".join(model.settings) or None,
+        }
+    )
+
+
+def make_run(choices, project):
+    """Give the Run; raises QgsProcessingException with a sentence. Reads layers: main thread."""
+    context = QgsProcessingContext()
+    context.setProject(project)
+    jobs = share_inputs(
+        algorithms.engine_job(step.algorithm, step.parameters, context, step.title)
+        for step in steps(choices)
+    )
+    return Run(
+        name=choices.results.name,
+        jobs=jobs,
+        folder=result_files.run_folder(choices.results),
+        choices=choices.to_dict(),
+        occurrences=_points_used(jobs),
+        temporary=not choices.results.folder,
+    )
+
+
+def make_check(choices, project):
+    """Give the job that looks at the data a model would learn from."""
+    context = QgsProcessingContext()
+    context.setProject(project)
+    return algorithms.engine_job("checkdata", learning_parameters(choices), context, tr("Check"))
+
+
+def _channels(choices):
+    return choices.layers.channels if choices.model.train else choices.model.matches
+
+
+def _rasters(channels):
+    layers = list(dict.fromkeys(channel.layer for channel in channels))
+    bands = [
+        NamedBand(clean_name(each.name), layers.index(each.layer) + 1, each.band)
+        for each in channels
+    ]
+    return {"RASTERS": layers, "CHANNELS": format_channels(bands)}
+
+
+def _area(layers):
+    return _without_none(
+        {
+            "REFERENCE": layers.reference or None,
+            "EXTENT": layers.extent or None,
+            "AREA": layers.area_layer or None,
+        }
+    )
+
+
+def _occurrences(chosen):
+    source = chosen.layer
+    if chosen.selected_only:
+        source = QgsProcessingFeatureSourceDefinition(chosen.layer, True)
+    return _without_none(
+        {
+            "OCCURRENCES": source,
+            "WHERE": where_text(chosen) or None,
+            "DEDUPLICATE": chosen.deduplicate,
+        }
+    )
+
+
+def _training_budget(model):
+    return _without_none({"MINUTES": model.minutes or None, "ITERATIONS": model.iterations})
+
+
+def _effort(choices):
+    return {
+        "SEED": choices.model.seed,
+        "DEVICE": choices.model.device,
+        "OVERWRITE": choices.results.overwrite,
+    }
+
+
+def _points_used(jobs):
+    """The points for the map: as a source that QGIS opens."""
+    for job in jobs:
+        if "occurrences" in job.values:
+            layer = job.values.get("layer")
+            return job.values["occurrences"] + (f"|layername={layer}" if layer else "")
+    return ""
+
+
+def _without_none(parameters):
+    return {name: value for name, value in parameters.items() if value is not None}

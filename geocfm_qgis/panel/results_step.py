@@ -1,0 +1,235 @@
+"""The fourth step: what to make of the model, under which name, and where."""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import replace
+from datetime import date
+
+from qgis.gui import QgsFileWidget
+from qgis.PyQt.QtWidgets import QCheckBox
+
+from ..bundle import load_form
+from ..translation import tr
+from . import result_files
+from .choices import ResultChoices
+from .product_row import ProductRow, file_name_edit
+from .products import WITH_LOADED_MODEL, WITH_NEW_MODEL, all_products
+from .step import READY, TO_DO, WRONG, Step, StepState
+
+NUMBERED = re.compile(r" \(\d+\)$")
+IN_A_FOLDER, TEMPORARY = 0, 1  # rows of the combo box
+STANDARD_MODEL = "model" + result_files.MODEL_SUFFIX
+STANDARD_FOLDER = "."  # what a project file says for the folder that goes without saying
+
+
+class ResultsStep(Step):
+    """A list of products that grows with products.py, the run's name, and its folder."""
+
+    def __init__(self, project, parent=None):
+        super().__init__(parent)
+        self.project = project
+        self.training = True
+        self._subject = ""
+        self._taken = set()  # folders of runs that wait or are at work
+        load_form("results_step", self)
+        self._add_model_row()
+        self.rows = [ProductRow(each, self.productsLayout) for each in all_products()]
+        self.folderFile.setStorageMode(QgsFileWidget.StorageMode.GetDirectory)
+        self.folderFile.lineEdit().setPlaceholderText(result_files.default_folder(project))
+        for row in self.rows:
+            row.tick.setChecked(WITH_NEW_MODEL in row.product.default_for)
+            row.changed.connect(self._on_change)
+        self.model_edit.textChanged.connect(self._on_change)
+        self.nameEdit.textChanged.connect(self._on_change)
+        self.placeCombo.currentIndexChanged.connect(self._on_change)
+        self.folderFile.fileChanged.connect(self._on_change)
+        self.overwriteCheck.toggled.connect(self.changed)
+        project.homePathChanged.connect(self.refresh)
+        self.refresh()
+
+    def choices(self):
+        """Give the ResultChoices."""
+        found = (row.choice() for row in self.rows)
+        return ResultChoices(
+            name=self.nameEdit.text().strip() or self.nameEdit.placeholderText(),
+            folder=self._folder(),
+            model_file=result_files.with_suffix(
+                self.model_edit.text() or STANDARD_MODEL, result_files.MODEL_SUFFIX
+            ),
+            products=tuple(choice for choice in found if choice is not None),
+            overwrite=self.overwriteCheck.isChecked() and not self.overwriteCheck.isHidden(),
+        )
+
+    def choices_to_keep(self):
+        """Give the ResultChoices for the project file: what was not chosen stays open."""
+        by_itself = self.placeCombo.currentIndex() == IN_A_FOLDER and not self._own_folder()
+        chosen = self.choices()
+        return replace(
+            chosen,
+            name=self.nameEdit.text().strip(),
+            folder=STANDARD_FOLDER if by_itself else chosen.folder,
+        )
+
+    def set_choices(self, choices):
+        """Show these ResultChoices."""
+        standard_name = choices.name in ("", self.nameEdit.placeholderText())
+        self.nameEdit.setText("" if standard_name else choices.name)
+        standard_model = choices.model_file == STANDARD_MODEL
+        self.model_edit.setText("" if standard_model else choices.model_file)
+        self.placeCombo.setCurrentIndex(IN_A_FOLDER if choices.folder else TEMPORARY)
+        standard = (STANDARD_FOLDER, result_files.default_folder(self.project))
+        self.folderFile.setFilePath("" if choices.folder in standard else choices.folder)
+        wanted = {each.key: each for each in choices.products}
+        for row in self.rows:
+            row.set_choice(wanted.get(row.product.key))
+        self.refresh()
+        self.overwriteCheck.setChecked(choices.overwrite)
+
+    def take_free_name(self):
+        """Keep what is there: change a name whose results are there already."""
+        self.overwriteCheck.setChecked(False)
+        own = self.nameEdit.text().strip()
+        self.nameEdit.setText(self._free_name(NUMBERED.sub("", own)) if own else "")
+
+    def reset(self):
+        """Show what a new project begins with."""
+        for edit in (self.nameEdit, self.model_edit, *(row.file_edit for row in self.rows)):
+            edit.clear()
+        self.placeCombo.setCurrentIndex(IN_A_FOLDER)
+        self.folderFile.setFilePath("")
+        self.overwriteCheck.setChecked(False)
+        self.refresh()
+
+    def set_subject(self, subject, training, has_occurrences):
+        """Take in what the other steps decide: the run's subject, and what can be made."""
+        if training != self.training:
+            self.training = training
+            way = WITH_NEW_MODEL if training else WITH_LOADED_MODEL
+            for row in self.rows:
+                row.tick.setChecked(way in row.product.default_for)
+        self._subject = subject
+        for row in self.rows:
+            row.set_possible(
+                has_occurrences or not row.product.needs_occurrences,
+                tr("This needs occurrences: choose them in the Occurrences step."),
+            )
+        self.refresh()
+
+    def set_taken(self, folders):
+        """Take in the folders that runs in the queue will write to."""
+        self._taken = {os.path.normcase(folder) for folder in folders}
+        self.refresh()
+
+    def refresh(self):
+        """Look at the disk again: is the name still free, is something there to be replaced?"""
+        self.folderFile.lineEdit().setPlaceholderText(result_files.default_folder(self.project))
+        self._model_tick.setVisible(self.training)
+        self.model_edit.setVisible(self.training)
+        self.folderFile.setVisible(self.placeCombo.currentIndex() == IN_A_FOLDER)
+        self.nameEdit.setPlaceholderText(
+            self._free_name(f"{self._subject or 'GeoCFM'} {date.today().isoformat()}")
+        )
+        paths = self.output_paths()
+        there, leftover = result_files.existing(paths), result_files.interrupted(paths)
+        self.overwriteCheck.setVisible(bool(there) or leftover)
+        self.overwriteSentence.setVisible(bool(there) or leftover)
+        if there and not leftover:
+            names = ", ".join(os.path.basename(path) for path in there)
+            sentence = tr("Already there under this name: {names}.").format(names=names)
+        else:
+            sentence = tr(
+                "An interrupted run of this name is there. It goes on where it stopped if its "
+                "inputs and settings are the same; tick this to begin anew."
+            )
+        self.overwriteSentence.setText(sentence)
+
+    def output_paths(self):
+        """Give all that the run would write."""
+        return result_files.output_paths(self.choices(), self.training)
+
+    def state(self):
+        """Give how many products are made, and where."""
+        problems = self.problems()
+        if problems:
+            only_missing = not self.choices().products and not self.training
+            return StepState(TO_DO if only_missing else WRONG, problems[0].partition(".")[0])
+        titles = [row.product.title for row in self.rows if row.choice()]
+        if self.training:
+            titles.insert(0, tr("Model"))
+        return StepState(READY, ", ".join(titles))
+
+    def problems(self):
+        """Give what keeps the results from being written."""
+        choices = self.choices()
+        found = []
+        if not choices.products and not self.training:
+            found.append(tr("Nothing is to be made. Tick what you want in the Results step."))
+        paths = [os.path.normcase(path) for path in self.output_paths()]
+        if len(set(paths)) < len(paths):
+            found.append(tr("Two results have the same name of file. Change one of them."))
+        if os.path.normcase(result_files.run_folder(choices)) in self._taken:
+            found.append(
+                tr(
+                    "A run named '{name}' waits or is at work already. Give this one another name."
+                ).format(name=choices.name)
+            )
+        # what an interrupted run has finished is part of it: whether it can go on, the engine says
+        there = result_files.existing(self.output_paths())
+        if there and not choices.overwrite and not result_files.interrupted(self.output_paths()):
+            found.append(
+                tr(
+                    "There are results of the name '{name}' already. Choose another name, or tick "
+                    "'Replace results that are there'."
+                ).format(name=choices.name)
+            )
+        if choices.folder and not os.path.isabs(choices.folder):
+            found.append(
+                tr("'{folder}' is no whole path of a folder. Choose the folder anew.").format(
+                    folder=choices.folder
+                )
+            )
+        return found
+
+    def _add_model_row(self):
+        self._model_tick = QCheckBox(tr("Trained model"))
+        self._model_tick.setChecked(True)
+        self._model_tick.setEnabled(False)
+        self._model_tick.setToolTip(tr("A new model is always kept: all other results need it."))
+        self.model_edit = file_name_edit(STANDARD_MODEL)
+        self.model_edit.setObjectName("modelFile")
+        self.productsLayout.addWidget(self._model_tick, 0, 0)
+        self.productsLayout.addWidget(self.model_edit, 0, 1)
+
+    def _folder(self):
+        if self.placeCombo.currentIndex() == TEMPORARY:
+            return ""
+        return self._own_folder() or result_files.default_folder(self.project)
+
+    def _own_folder(self):
+        return os.path.expanduser(self.folderFile.filePath().strip())
+
+    def _free_name(self, wanted):
+        """The name, with a number when a run of that name is there or waits."""
+        number, name = 1, wanted
+        while self._is_used(name):
+            number += 1
+            name = f"{wanted} ({number})"
+        return name
+
+    def _is_used(self, name):
+        results = ResultChoices(
+            name=name,
+            folder=self._folder(),
+            model_file=self.model_edit.text() or STANDARD_MODEL,
+            products=self.choices().products,
+        )
+        folder = os.path.normcase(result_files.run_folder(results))
+        outputs = result_files.output_paths(results, self.training)
+        is_done = result_files.existing(outputs) and not result_files.interrupted(outputs)
+        return folder in self._taken or bool(is_done)
+
+    def _on_change(self):
+        self.refresh()
+        self.changed.emit()

@@ -1,0 +1,341 @@
+"""The panel end to end: from the sample project to finished layers, driven by its widgets."""
+
+import os
+import shlex
+from pathlib import Path
+
+import pytest
+from fake_engine_fixture import fake_python
+from panel_support import OpenPanel, wait_until
+from qgis.core import QgsProject
+from qgis.PyQt.QtWidgets import QAction, QApplication, QFileDialog, QScrollArea
+
+from geocfm_qgis import settings
+from geocfm_qgis.bundle import resources_folder
+from geocfm_qgis.options_page import OPTIONS_PAGE
+from geocfm_qgis.panel import panel as module
+from geocfm_qgis.runs import history
+
+EXAMPLE = str(resources_folder() / "checkpoints" / "murchison_gold.safetensors")
+NARROW_PX, LOW_PX = 400, 900
+
+
+@pytest.fixture
+def open_panel(sample_project, tmp_path):
+    opened = []
+
+    def make(behaviour="succeed", **variables):
+        python = fake_python(tmp_path / behaviour, behaviour, **variables) if behaviour else ""
+        opened.append(OpenPanel(python, tmp_path / "results"))
+        return opened[-1]
+
+    yield make
+    for each in opened:
+        each.close()
+
+
+def top_group():
+    return QgsProject.instance().layerTreeRoot().children()[0]
+
+
+def state(opened, number):
+    return opened.find(f"section{number}State").text()
+
+
+def trigger(opened, name):
+    opened.panel.menu.findChild(QAction, name).trigger()
+
+
+def test_from_the_sample_to_a_group_of_layers(open_panel, tmp_path):
+    opened = open_panel()
+    opened.tick_all()
+    opened.wait_until_checked()
+    assert "4 rasters" in state(opened, 1)
+    assert state(opened, 2) == "255 of 255 points"
+    assert state(opened, 3) == "train for 5 min"
+    assert "Prospectivity raster" in state(opened, 4)
+    opened.run()
+    assert not opened.find("runView").isHidden()
+    name = opened.queue.current.name
+    assert name.startswith("gold deposits 20")
+    opened.wait_until_ended()
+    assert top_group().name() == name
+    names = [layer.name() for layer in QgsProject.instance().mapLayers().values()]
+    assert "Prospectivity" in names
+    made = sorted(path for path in os.listdir(tmp_path / "results" / name) if path[0] != ".")
+    for expected in ("evaluation", "model.safetensors", "prospectivity.tif", "samples.gpkg"):
+        assert expected in made
+    assert opened.find("endSentence").text().startswith("Finished in ")
+    # the next run gets a name of its own, so Run is at once possible again
+    opened.wait_until_checked()
+    assert opened.panel.choices().results.name == f"{name} (2)"
+
+
+def test_the_jobs_are_those_of_the_choices(open_panel):
+    opened = open_panel()
+    opened.tick_all()
+    opened.find("minutesSpin").setValue(2)
+    opened.find("drawsSpin").setValue(1)
+    opened.find("evaluationCheck").setChecked(False)
+    opened.find("nameEdit").setText("mine")
+    opened.wait_until_checked()
+    run = opened.panel.preflight.run
+    assert [job.command for job in run.jobs] == ["train", "map", "sample"]
+    assert run.jobs[0].values["minutes"] == 2
+    assert run.jobs[2].values["draws"] == 1
+    assert run.name == "mine"
+
+
+def test_without_an_engine_all_is_visible_and_one_button_leads_to_it(open_panel):
+    opened = open_panel(None)
+    opened.tick_all()
+    wait_until(lambda: False, 0.05)
+    banner = opened.find("engineBanner")
+    assert not banner.isHidden()
+    assert "set up once" in opened.find("bannerText").text()
+    assert all(section.isVisible() for section in opened.panel.sections)
+    assert not opened.find("runButton").isEnabled()
+    assert "no engine" in opened.find("runButton").toolTip()
+    opened.find("setupButton").click()
+    assert opened.iface.options_opened == [OPTIONS_PAGE]
+
+
+def test_an_engine_that_was_set_up_is_taken_at_once(open_panel, tmp_path):
+    opened = open_panel(None)
+    opened.tick_all()
+    settings.set_engine_python(fake_python(tmp_path / "new"))
+    QApplication.instance().focusWindowChanged.emit(None)  # back from QGIS's options
+    assert opened.find("engineBanner").isHidden()
+    opened.wait_until_checked()
+    assert opened.find("deviceCombo").findData("cuda:0") > 0
+
+
+def test_an_engine_that_cannot_be_used_says_why(open_panel):
+    opened = open_panel("missing")
+    opened.tick_all()
+    assert wait_until(lambda: not opened.find("engineBanner").isHidden())
+    assert "torch" in opened.find("bannerText").text()
+    assert not opened.find("runButton").isEnabled()
+
+
+@pytest.mark.parametrize("missing", ["layers", "occurrences", "products", "model"])
+def test_run_is_disabled_with_its_reason(open_panel, missing):
+    opened = open_panel()
+    opened.tick_all()
+    opened.wait_until_checked()
+    if missing == "layers":
+        opened.find("noneButton").click()
+    elif missing == "occurrences":
+        project = QgsProject.instance()
+        project.removeMapLayer(project.mapLayersByName("gold deposits")[0].id())
+    elif missing == "products":
+        opened.panel.model.use_checkpoint(EXAMPLE)
+        wait_until(lambda: False, 0.05)
+        for key in ("prospectivity", "samples", "evaluation"):
+            opened.find(f"{key}Check").setChecked(False)
+    else:
+        opened.find("loadRadio").setChecked(True)
+    assert wait_until(lambda: not opened.find("runButton").isEnabled())
+    assert opened.panel.preflight.report.problems
+    assert opened.panel.report.sentences()[0] == opened.panel.preflight.report.problems[0]
+
+
+def test_a_loaded_model_needs_neither_ticks_nor_occurrences(open_panel):
+    opened = open_panel()
+    project = QgsProject.instance()
+    project.removeMapLayer(project.mapLayersByName("gold deposits")[0].id())
+    opened.panel.model.use_checkpoint(EXAMPLE)
+    opened.wait_until_checked()
+    assert not opened.find("evaluationCheck").isEnabled()
+    assert state(opened, 2) == "only needed to train or evaluate"
+    opened.run()
+    opened.wait_until_ended()
+    assert top_group().name().startswith("murchison_gold 20")
+
+
+def test_cancel_keeps_the_model_and_it_can_be_used(open_panel):
+    opened = open_panel(GEOCFM_FAKE_SECONDS="0.1")
+    opened.tick_all()
+    before = len(QgsProject.instance().mapLayers())
+    opened.run()
+    assert wait_until(lambda: not opened.panel.run_view.curve.is_empty())
+    opened.find("cancelButton").click()
+    opened.wait_until_ended()
+    assert len(QgsProject.instance().mapLayers()) == before
+    opened.find("useModelButton").click()
+    assert opened.find("loadRadio").isChecked()
+    chosen = opened.panel.choices().model
+    assert chosen.checkpoint.endswith("model.unfinished.safetensors")
+    assert len(chosen.matches) == 4
+    opened.wait_until_checked()
+
+
+def test_a_failure_shows_the_engines_sentence_and_keeps_what_finished(open_panel, tmp_path):
+    opened = open_panel()
+    opened.tick_all()
+    opened.wait_until_checked()
+    settings.set_engine_python(fake_python(tmp_path / "failing", "fail"))
+    opened.find("runButton").click()
+    opened.wait_until_ended()
+    said = opened.find("endSentence").text()
+    assert "90 GB of memory" in said
+    assert "--" not in said
+    assert "Prospectivity" in [layer.name() for layer in QgsProject.instance().mapLayers().values()]
+    assert "90 GB" in opened.iface.bar.currentItem().text()
+    assert history.runs(QgsProject.instance())[0].status == "failed"
+
+
+def test_further_runs_are_queued(open_panel):
+    opened = open_panel(GEOCFM_FAKE_SECONDS="0.02")
+    opened.tick_all()
+    opened.run()
+    first = opened.queue.current.name
+    assert wait_until(lambda: opened.find("runButton").text() == "Run after this one")
+    opened.run()
+    assert [run.name for run in opened.queue.waiting] == [f"{first} (2)"]
+    assert wait_until(lambda: opened.queue.current is None and not opened.queue.waiting, 40)
+    assert [each.name for each in history.runs(QgsProject.instance())] == [f"{first} (2)", first]
+
+
+def test_closing_the_panel_stops_nothing(open_panel):
+    opened = open_panel(GEOCFM_FAKE_SECONDS="0.03")
+    opened.tick_all()
+    opened.run()
+    name = opened.queue.current.name
+    opened.panel.close()
+    assert opened.panel.isHidden()
+    assert opened.queue.current is not None
+    opened.panel.show()
+    assert not opened.find("runView").isHidden()
+    assert opened.find("titleLabel").text() == name
+    opened.panel.close()
+    opened.wait_until_ended()
+    assert top_group().name() == name
+    opened.panel.keeper.show_panel.emit()
+    assert opened.panel.isVisible()
+
+
+def test_choices_are_saved_with_the_project(open_panel, tmp_path):
+    opened = open_panel()
+    opened.tick_all()
+    opened.find("minutesSpin").setValue(42)
+    opened.find("samplesCheck").setChecked(False)
+    opened.find("nameEdit").setText("kept")
+    wait_until(lambda: False, 0.05)
+    before = opened.panel.choices()
+    project = QgsProject.instance()
+    path = str(tmp_path / "project.qgz")
+    assert project.write(path)
+    project.clear()
+    wait_until(lambda: False, 0.05)
+    cleared = opened.panel.choices()
+    assert cleared.model.minutes == 5
+    assert cleared.layers.channels == ()
+    assert cleared.results.name != "kept"
+    assert project.read(path)
+    wait_until(lambda: False, 0.05)
+    assert opened.panel.choices() == before
+
+
+def test_an_earlier_run_is_repeated_from_the_history(open_panel):
+    opened = open_panel()
+    opened.tick_all()
+    opened.find("minutesSpin").setValue(3)
+    opened.find("nameEdit").setText("mine")
+    opened.run()
+    opened.wait_until_ended()
+    opened.find("minutesSpin").setValue(9)
+    opened.find("noneButton").click()
+    trigger(opened, "historyAction")
+    view = opened.find("historyView")
+    assert view.list.topLevelItemCount() == 1
+    assert view.record().name == "mine"
+    view.copy_button.click()
+    assert QApplication.clipboard().text().startswith("[[jobs]]")
+    view.repeat_button.click()
+    chosen = opened.panel.choices()
+    assert chosen.model.minutes == 3
+    assert len(chosen.layers.channels) == 4
+    assert chosen.results.name == "mine (2)"
+    opened.wait_until_checked()
+    view.forget_button.click()
+    assert view.list.topLevelItemCount() == 0
+    assert not view.repeat_button.isEnabled()
+
+
+def test_the_same_run_elsewhere(open_panel, tmp_path, monkeypatch):
+    opened = open_panel()
+    opened.tick_all()
+    wait_until(lambda: False, 0.05)
+    trigger(opened, "copyCommandLineAction")
+    lines = QApplication.clipboard().text().splitlines()
+    commands = [shlex.split(line)[:2] for line in lines]
+    assert commands == [["geocfm", each] for each in ("train", "map", "sample", "evaluate")]
+    trigger(opened, "copyJobFileAction")
+    assert QApplication.clipboard().text().count("[[jobs]]") == 4
+    path = str(tmp_path / "server" / "jobs.toml")
+    monkeypatch.setattr(QFileDialog, "getSaveFileName", lambda *given: (path, ""))
+    trigger(opened, "saveJobFileAction")
+    assert "[[jobs]]" in Path(path).read_text(encoding="utf-8")
+    assert path in opened.iface.bar.currentItem().text()
+    opened.find("noneButton").click()
+    QApplication.clipboard().setText("")
+    trigger(opened, "copyCommandLineAction")
+    assert QApplication.clipboard().text() == ""  # what is wrong is said instead
+    assert "tick" in opened.iface.bar.currentItem().text().lower()
+
+
+def test_sample_data_and_help_are_asked_for(open_panel):
+    opened = open_panel()
+    heard = []
+    opened.panel.sample_asked.connect(lambda: heard.append("sample"))
+    opened.panel.help_asked.connect(lambda: heard.append("help"))
+    trigger(opened, "sampleDataAction")
+    trigger(opened, "helpAction")
+    assert heard == ["sample", "help"]
+
+
+def test_a_step_is_folded_by_its_header(open_panel):
+    opened = open_panel()
+    section = opened.panel.sections[0]
+    opened.find("section1Button").click()
+    assert not section.is_open()
+    assert not opened.panel.layers.isVisible()
+    opened.find("section1Button").click()
+    assert section.is_open()
+
+
+def test_it_fits_a_narrow_and_low_dock(open_panel):
+    opened = open_panel()
+    opened.tick_all()
+    opened.run()
+    opened.wait_until_ended()
+    panel = opened.panel
+    panel.resize(NARROW_PX, LOW_PX)
+    wait_until(lambda: False, 0.1)
+    assert (panel.width(), panel.height()) == (NARROW_PX, LOW_PX)
+    area = opened.find("stepsArea")
+    assert area.widget().width() <= area.viewport().width()
+    assert area.height() > LOW_PX / 4
+    for inner in panel.findChildren(QScrollArea):
+        if inner.isVisible() and inner is not area and inner.widget() is panel.run_view:
+            assert inner.widget().width() <= inner.viewport().width()
+
+
+def test_the_names_that_are_promised_exist(open_panel):
+    opened = open_panel()
+    promised = [name.strip(" .;,\n") for name in module.__doc__.replace(";", ",").split(",")]
+    names = {name.rpartition(" ")[2] for name in promised}
+    for name in ("trainRadio", "checkpointFile", "minutesSpin", "runButton", "cancelButton"):
+        assert name in names
+        opened.find(name)
+
+
+def test_the_panel_leaves_nothing_behind(open_panel, tmp_path):
+    opened = open_panel()
+    opened.tick_all()
+    opened.close()
+    project = QgsProject.instance()
+    project.clear()
+    assert project.write(str(tmp_path / "after.qgz"))
+    wait_until(lambda: False, 1.2)  # no timer of the panel goes off any more
