@@ -8,6 +8,8 @@ from pathlib import Path
 
 from geocfm.job import EvaluateJob, MemoryJob, SampleJob, TrainJob, WritingJob
 
+FIGURES = ("evaluation.json", "capture.png", "map.png")
+OCCURRENCES = "occurrences.gpkg"  # those that were used, by training and by evaluation
 LONGEST_NAME = 200  # bytes; file systems allow 255, and the work folder's name is a little longer
 
 
@@ -16,9 +18,9 @@ def results_of(job: WritingJob) -> list[Path]:
     out: Path = job.out
     if isinstance(job, TrainJob):
         ends = (f"last{out.suffix}", "log.jsonl", "preview.png")
-        return [out, *(_beside(out, end) for end in ends)]
+        return [out, *(_beside(out, end) for end in ends), _beside(out, OCCURRENCES)]
     if isinstance(job, EvaluateJob):
-        return [out / name for name in ("evaluation.json", "capture.png", "map.png")]
+        return [out / name for name in (*FIGURES, OCCURRENCES)]
     if isinstance(job, MemoryJob):
         return [out / "memory.json"]
     described = sidecar(out) if isinstance(job, SampleJob) else None

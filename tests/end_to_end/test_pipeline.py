@@ -64,6 +64,7 @@ def test_train_writes_the_best_the_last_and_a_log(trained: Any) -> None:
         "model.last.safetensors",
         "model.log.jsonl",
         "model.preview.png",
+        "model.occurrences.gpkg",
     }
     events = json_lines(trained.stdout)
     assert written(events)[0] == str(trained.checkpoint)
@@ -71,7 +72,21 @@ def test_train_writes_the_best_the_last_and_a_log(trained: Any) -> None:
         "model.safetensors",
         "model.last.safetensors",
         "model.log.jsonl",
+        "model.occurrences.gpkg",
     }
+
+
+def test_the_occurrences_used_are_written_beside_the_model(
+    small_region: SmallRegion, trained: Any
+) -> None:
+    points, fields = read_points(
+        trained.checkpoint.with_name("model.occurrences.gpkg"), small_region.grid
+    )
+    given, _ = read_points(small_region.occurrences, small_region.grid)
+    used = ~in_hole(given)
+    np.testing.assert_allclose(points, given[used], atol=1e-6)
+    ids = pyogrio.raw.read(small_region.occurrences, return_fids=True)[1]
+    np.testing.assert_array_equal(fields["source_id"], ids[used])
 
 
 def test_map_is_a_cog_that_says_what_it_means(
@@ -151,10 +166,10 @@ def test_evaluate_uses_the_models_own_held_out_tiles(
             *("--occurrences", small_region.occurrences, "--out", out, "--json"),
         )
     )
-    names = ["evaluation.json", "capture.png", "map.png"]
+    names = ["evaluation.json", "capture.png", "map.png", "occurrences.gpkg"]
     assert written(events) == [str(out / name) for name in names]
     assert sorted(path.name for path in out.iterdir()) == sorted(names)
-    for picture in names[1:]:
+    for picture in names[1:3]:
         assert (out / picture).read_bytes().startswith(b"\x89PNG")
     figures = json.loads((out / "evaluation.json").read_text(encoding="utf-8"))
     split = Split.from_card(load_card(trained.checkpoint).split)

@@ -76,7 +76,10 @@ def region(small_region: SmallRegion, tmp_path: Path) -> SmallRegion:
 
 @pytest.mark.parametrize(
     "moment",
-    ["writing job.json", "after m.last.safetensors", "after m.log.jsonl", "after m.safetensors"],
+    [
+        *("writing job.json", "after m.occurrences.gpkg", "after m.last.safetensors"),
+        *("after m.log.jsonl", "after m.safetensors"),
+    ],
 )
 def test_training_killed_between_two_writings_ends_complete(
     moment: str, geocfm: Geocfm, small_region: SmallRegion, tmp_path: Path
@@ -84,7 +87,7 @@ def test_training_killed_between_two_writings_ends_complete(
     command = training(small_region, tmp_path / "m.safetensors")
     killed(moment, *command)
     done(geocfm(*command))
-    names = {"m.safetensors", "m.last.safetensors", "m.log.jsonl"}
+    names = {"m.safetensors", "m.last.safetensors", "m.log.jsonl", "m.occurrences.gpkg"}
     assert {path.name for path in tmp_path.iterdir()} == names
     rows = training_log(tmp_path / "m.log.jsonl")
     steps = [row["iteration"] for row in rows if "loss" in row]
@@ -188,7 +191,7 @@ def test_an_evaluation_in_the_folder_one_stands_in(
     monkeypatch.chdir(tmp_path)
     given = ("--checkpoint", trained.checkpoint, *small_region.raster_options, "--steps", 1)
     done(geocfm("evaluate", *given, "--occurrences", small_region.occurrences, "--out", "."))
-    names = {"evaluation.json", "capture.png", "map.png"}
+    names = {"evaluation.json", "capture.png", "map.png", "occurrences.gpkg"}
     assert {path.name for path in tmp_path.iterdir()} == names
 
 

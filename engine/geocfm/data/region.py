@@ -27,6 +27,7 @@ class Region:
     stack: Stack
     occurrences: Occurrences
     points: NDArray[np.float64]  # occurrences on data, (N, 2) as (column, row)
+    ids: NDArray[np.int64]  # of their features, (N,)
     settings: WindowSettings
     plan: WindowPlan
     split: Split
@@ -91,6 +92,7 @@ def prepare_region(
         stack=stack,
         occurrences=occurrences,
         points=points,
+        ids=occurrences.ids[scan.on_data],
         settings=settings,
         plan=plan,
         split=split,

@@ -21,7 +21,7 @@ from geocfm.job import (
     WritingJob,
 )
 from geocfm.model.checkpoint import load_card
-from geocfm.results import results_of
+from geocfm.results import OCCURRENCES, results_of
 from geocfm.run.apply import run_evaluate, run_map, run_sample
 from geocfm.run.learn import run_check, run_train
 from geocfm.run.provenance import trace
@@ -71,7 +71,11 @@ def run_job(job: Job, reporter: Reporter) -> None:
     if not job.overwrite and made_before(job, provenance):
         tidy(job)
         reporter.note("This very job has been done before; --overwrite does it again.")
-        reporter.wrote("earlier", results_of(job)[0], "made earlier from the same inputs")
+        main, *others = results_of(job)
+        reporter.wrote("earlier", main, "made earlier from the same inputs")
+        for path in others:
+            if path.name.endswith(OCCURRENCES) and path.exists():
+                reporter.wrote("occurrences", path, "those that were used")
         return
     with working(job, provenance) as place:
         if place.continued and not isinstance(job, TrainJob):  # which says from which iteration

@@ -26,7 +26,7 @@ from geocfm.job import ApplyingJob, EvaluateJob, MapJob, RegionJob, SampleJob
 from geocfm.model.checkpoint import ModelCard, load_checkpoint
 from geocfm.model.device import choose_device
 from geocfm.results import results_of, sidecar
-from geocfm.run.inputs import given_layers, open_occurrences
+from geocfm.run.inputs import given_layers, open_occurrences, write_occurrences
 from geocfm.run.needs import (
     draws_disk_bytes,
     ensure_drawing_fits,
@@ -225,7 +225,7 @@ def run_evaluate(job: EvaluateJob, place: Workplace, reporter: Reporter) -> None
     """Capture curves on held-out and training tiles, as JSON and pictures."""
     from geocfm.evaluation.plots import plot_capture, plot_map  # matplotlib takes half a second
 
-    figures, capture, picture = results_of(job)
+    figures, capture, picture, used = results_of(job)
     provenance = place.provenance.model_dump_json()
     with _apply(job, reporter) as work:
         grid = work.grid
@@ -255,6 +255,7 @@ def run_evaluate(job: EvaluateJob, place: Workplace, reporter: Reporter) -> None
             "Prospectivity and known occurrences",
             provenance,
         )
+        write_occurrences(place, used, grid, occurrences.points, occurrences.ids)
     for path in (capture, picture, figures):
         place.deliver(path.name, path)
     _tell(evaluation, reporter)
@@ -262,6 +263,7 @@ def run_evaluate(job: EvaluateJob, place: Workplace, reporter: Reporter) -> None
     reporter.wrote("evaluation", figures, "all figures")
     reporter.wrote("picture", capture, "capture curve, held-out and training tiles")
     reporter.wrote("picture", picture, "the map with the known occurrences")
+    reporter.wrote("occurrences", used, f"{len(occurrences.ids)} occurrences used")
 
 
 def _tell(evaluation: Evaluation, reporter: Reporter) -> None:

@@ -3,17 +3,41 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 
-from geocfm.geo.grid import Grid
+import numpy as np
+from numpy.typing import NDArray
+
+from geocfm.geo.grid import Floats, Grid
 from geocfm.geo.occurrences import Occurrences, read_occurrences
 from geocfm.geo.rasters import Layer, find_layers
+from geocfm.geo.writing import write_points
 from geocfm.job import ApplyingJob, LearningJob, OccurrenceInput
+from geocfm.run.provenance import TAG
+from geocfm.run.workplace import Workplace
 
 
 def given_layers(job: LearningJob | ApplyingJob) -> list[Layer]:
     """The layers that the job names, with what it says of them."""
     classes = job.classes if isinstance(job, LearningJob) else ()
     return find_layers(job.raster, classes, job.raster_crs, job.nodata)
+
+
+def write_occurrences(
+    place: Workplace, path: Path, grid: Grid, points: Floats, ids: NDArray[np.int64]
+) -> None:
+    """Write the occurrences that were used, with the number of each in its source."""
+    write_points(
+        place.folder / "occurrences.gpkg",
+        grid,
+        points,
+        {"source_id": ids},
+        layer="occurrences",
+        description="The known occurrences that were used. source_id: number of the feature in "
+        "the file they come from.",
+        metadata={TAG: place.provenance.model_dump_json()},
+    )
+    place.deliver("occurrences.gpkg", path)
 
 
 def open_occurrences(job: OccurrenceInput, grid: Grid, where: Sequence[str]) -> Occurrences:

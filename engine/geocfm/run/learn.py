@@ -35,7 +35,7 @@ from geocfm.model.device import choose_device, describe_device
 from geocfm.model.network import VelocityNetwork
 from geocfm.model.settings import Settings, change_settings, choose_preset
 from geocfm.results import results_of, unfinished_model
-from geocfm.run.inputs import given_layers, open_occurrences
+from geocfm.run.inputs import given_layers, open_occurrences, write_occurrences
 from geocfm.run.needs import ensure_learning_fits
 from geocfm.run.provenance import Provenance
 from geocfm.run.workplace import Workplace, remove_unfinished
@@ -135,7 +135,7 @@ def run_train(job: TrainJob, place: Workplace, reporter: Reporter) -> None:
     device = choose_device(job.device)
     settings = choose_settings(job, accelerated=device.type == "cuda")
     unfinished = unfinished_model(job.out)
-    _, last, log_path, preview_path = results_of(job)
+    _, last, log_path, preview_path, occurrences = results_of(job)
     with open_region(job, settings, device, reporter) as region:
         found = inspect_region(region)
         _tell(found, reporter)
@@ -189,6 +189,7 @@ def run_train(job: TrainJob, place: Workplace, reporter: Reporter) -> None:
         write_model("last", result.last)
         # until the best is in place an interrupted run still needs its own log
         shutil.copyfile(log_file, place.folder / "log")
+        write_occurrences(place, occurrences, region.grid, region.points, region.ids)
         for name, path in (("last", last), ("log", log_path), ("best", job.out)):
             place.deliver(name, path)
     remove_unfinished(job)
@@ -204,6 +205,7 @@ def run_train(job: TrainJob, place: Workplace, reporter: Reporter) -> None:
     reporter.wrote("checkpoint", job.out, chosen)
     reporter.wrote("checkpoint", last, "the model at the end of training")
     reporter.wrote("log", log_path, "every training value, one JSON object per line")
+    reporter.wrote("occurrences", occurrences, f"{found.occurrences['used']} occurrences used")
 
 
 def _open_log(path: Path, provenance: Provenance, *, afresh: bool) -> TextIO:
