@@ -9,10 +9,9 @@ import os
 import subprocess
 import sys
 from pathlib import Path
-from urllib.parse import quote
+from urllib.parse import quote, urlsplit
 
 from qgis.core import QgsApplication, QgsNetworkAccessManager
-from qgis.PyQt.QtCore import QStandardPaths
 from qgis.PyQt.QtNetwork import QNetworkProxy
 
 from .bundle import engine_folder
@@ -70,14 +69,10 @@ def engine_environment(base=None, python=None):
     Pass the `python` that is started, so that on Windows one of conda's finds its libraries.
     """
     variables = scrubbed(os.environ if base is None else base, qgis_folders())
-    cache = QStandardPaths.writableLocation(QStandardPaths.StandardLocation.GenericCacheLocation)
     variables.update(
         _python_manners(),
         PYTHONPATH=str(engine_folder()),
         PYTHONSAFEPATH="1",  # the current folder holds the user's files, not modules
-        PYTHONPYCACHEPREFIX=str(
-            Path(cache, "geocfm", "bytecode")
-        ),  # the plugin's folder stays clean
     )
     own = _conda_folders(python) if python and IS_WINDOWS else []
     if own:
@@ -97,6 +92,11 @@ def installer_environment(base=None, proxy=None):
     proxy = qgis_proxy() if proxy is None else proxy
     if proxy:
         variables.update(dict.fromkeys(PROXY_NAMES, proxy))
+        listed = variables.get("no_proxy") or variables.get("NO_PROXY") or ""
+        hosts = [host.strip() for host in listed.split(",") if host.strip()]
+        direct = ",".join(dict.fromkeys([*hosts, *_hosts_without_proxy()]))
+        if direct:
+            variables.update(no_proxy=direct, NO_PROXY=direct)
     return variables
 
 
@@ -135,6 +135,14 @@ def qgis_proxy():
         login = f"{quote(proxy.user(), safe='')}:{quote(proxy.password(), safe='')}@"
     port = f":{proxy.port()}" if proxy.port() else ""
     return f"{scheme}://{login}{proxy.hostName()}{port}"
+
+
+def _hosts_without_proxy():
+    """Give the hosts that QGIS's network settings except from the proxy, by their addresses."""
+    manager = QgsNetworkAccessManager.instance()
+    addresses = [*manager.excludeList(), *manager.noProxyList()]
+    split = [urlsplit(each if "//" in each else f"//{each}") for each in addresses if each]
+    return [address.hostname for address in split if address.hostname]
 
 
 def _python_manners():

@@ -11,8 +11,6 @@ from qgis.core import (
     QgsRasterFileWriter,
 )
 
-IS_QGIS_4 = Qgis.QGIS_VERSION_INT >= 39900
-
 if hasattr(Qgis, "LayerFilter"):  # 3.34
     RASTER_LAYERS = Qgis.LayerFilter.RasterLayer
     POINT_LAYERS = Qgis.LayerFilter.PointLayer

@@ -67,23 +67,24 @@ def run_engine(python, arguments, on_event=None, is_cancelled=None, grace=None):
     `on_event(event)` is called for each event, in this thread. Once `is_cancelled()` is true the
     engine is asked to stop, and has `grace()` seconds to save its work.
     """
-    conversation = Conversation(on_event or (lambda event: None))
-    if not python:
-        return conversation.outcome(FAILED, troubles.no_engine())
+    python = str(python or "")
+    conversation = Conversation(python, on_event or (lambda event: None))
+    trouble = _trouble_with_file(python)
+    if trouble is not None:
+        return conversation.outcome(FAILED, trouble)
     if not (engine_folder() / "geocfm").is_dir():
         return conversation.outcome(FAILED, troubles.engine_files_missing())
-    command = [str(python), "-m", "geocfm", *map(str, arguments), "--json"]
+    command = [python, "-m", "geocfm", *map(str, arguments), "--json"]
     conversation.write(" ".join(command))
     try:
         child = EngineProcess(
             command,
             cwd=str(engine_folder()),  # holds nothing that a Python could take for a package
-            env=engine_environment(python=str(python)),
-            **popen_options(),
+            env=engine_environment(python=python),
         )
     except (OSError, ValueError) as error:  # ValueError: a path that no system has
         conversation.write(str(error))
-        return conversation.outcome(FAILED, troubles.cannot_start(str(python), error))
+        return conversation.outcome(FAILED, troubles.cannot_start(python, error))
     asked = is_cancelled or (lambda: False)
     with child:
         for line in child.lines(asked, grace or (lambda: GRACE_SECONDS)):
@@ -167,13 +168,21 @@ def _ensure_python(python):
         raise EngineUnusable(trouble.message, trouble.hint, details)
 
 
-def _trouble_with_python(python):
+def _trouble_with_file(python):
+    """Refuse what need not be started to be refused; QGIS itself must not be."""
     if not python:
-        return troubles.no_engine(), ""
+        return troubles.no_engine()
     if not Path(python).is_file():
-        return troubles.cannot_start(python), ""
+        return troubles.cannot_start(python)
     if Path(python).name.lower().startswith("qgis"):
-        return troubles.is_qgis(python), ""
+        return troubles.is_qgis(python)
+    return None
+
+
+def _trouble_with_python(python):
+    trouble = _trouble_with_file(python)
+    if trouble is not None:
+        return trouble, ""
     code = "import sys; sys.stdout.write('Python %d.%d.%d' % sys.version_info[:3])"
     try:
         answer = subprocess.run(

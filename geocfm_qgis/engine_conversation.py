@@ -15,9 +15,11 @@ from .engine_events import (
     Finished,
     JobEnded,
     JobStarted,
+    Note,
     Progress,
     Report,
     Started,
+    Warning,
     as_text,
     parse_event,
 )
@@ -27,6 +29,7 @@ TRANSCRIPT_LINES = 2000  # the last ones are kept
 TRANSCRIPT_WIDTH = 2000  # characters; a longer line is cut
 DONE, FAILED, BROKEN, CANCELLED = "done", "failed", "broken", "cancelled"
 _EXIT_CODE_OF_OUR_ERROR = 1
+_SENTENCES = (Note, Warning, JobEnded, Failed, Cancelled)  # the other events hold names and paths
 
 
 @dataclass(frozen=True)
@@ -67,7 +70,8 @@ class Outcome:
 class Conversation:
     """What the engine has said so far, and what follows from it."""
 
-    def __init__(self, on_event):
+    def __init__(self, python, on_event):
+        self._python = python
         self._on_event = on_event
         self._events = []
         self._transcript = deque(maxlen=TRANSCRIPT_LINES)
@@ -97,7 +101,8 @@ class Conversation:
             self._last = event
         if not isinstance(event, Progress):
             self._events.append(event)
-            self.write(in_qgis_words(as_text(event)))
+            said = as_text(event)
+            self.write(in_qgis_words(said) if isinstance(event, _SENTENCES) else said)
         self._on_event(event)
 
     @staticmethod
@@ -117,24 +122,26 @@ class Conversation:
             return self.outcome(DONE)
         if isinstance(self._last, Cancelled):
             said = self._own_sentence({CANCELLED}) or self._last
-            return self.outcome(CANCELLED, troubles.Trouble(said.message))
+            return self.outcome(CANCELLED, _in_qgis_words(said))
         if isinstance(self._last, Failed):
             return self._failed(self._last, child.exit_code)
-        if was_cancelled:
+        if was_cancelled or child.was_asked:
             return self.outcome(CANCELLED, troubles.not_ended() if child.was_ended else None)
         if child.was_ended:
             return self.outcome(BROKEN, troubles.fell_silent())
-        trouble = troubles.ended_without_word(child.exit_code or 0, child.last_words)
-        return self.outcome(BROKEN, trouble)
+        code, words = child.exit_code or 0, child.last_words
+        if not self._events and troubles.is_no_engine(code, words):
+            return self.outcome(FAILED, troubles.other_program(self._python, words))
+        return self.outcome(BROKEN, troubles.ended_without_word(code, words))
 
     def _failed(self, last, exit_code):
         """Of several jobs the one that failed first has the sentence that helps."""
         job = self._own_sentence({FAILED, BROKEN, "problem"})
         if job is not None:
             broken = job.status == BROKEN
-            return self.outcome(BROKEN if broken else FAILED, job, job.log)
+            return self.outcome(BROKEN if broken else FAILED, _in_qgis_words(job), job.log)
         broken = last.log or exit_code == _EXIT_CODE_OF_OUR_ERROR
-        return self.outcome(BROKEN if broken else FAILED, last, last.log)
+        return self.outcome(BROKEN if broken else FAILED, _in_qgis_words(last), last.log)
 
     def _own_sentence(self, statuses):
         """The first job that ended so, or that a rehearsal found wanting."""
@@ -153,12 +160,13 @@ class Conversation:
         return next(found, None)
 
     def outcome(self, status, said=None, log=""):
-        """Give the outcome with all that was said; `said` has a message, and maybe a hint."""
-        return Outcome(
-            status,
-            in_qgis_words(said.message) if said else "",
-            in_qgis_words(getattr(said, "hint", "")) if said else "",
-            log,
-            tuple(self._events),
-            "\n".join(self._transcript),
-        )
+        """Give the outcome with all that was said; `said` is a Trouble, or None."""
+        said = said or troubles.Trouble("")
+        transcript = "\n".join(self._transcript)
+        return Outcome(status, said.message, said.hint, log, tuple(self._events), transcript)
+
+
+def _in_qgis_words(said):
+    """Give a sentence of the engine's as a Trouble that names what stands in QGIS."""
+    hint = getattr(said, "hint", "")
+    return troubles.Trouble(in_qgis_words(said.message), in_qgis_words(hint))

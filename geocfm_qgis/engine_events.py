@@ -171,7 +171,7 @@ def as_text(event):
     if isinstance(event, Note):
         return event.text
     if isinstance(event, Warning):
-        return tr("Note: {sentence}").format(sentence=event.text)
+        return tr("Worth a look: {sentence}").format(sentence=event.text)
     if isinstance(event, Artifact):
         return tr("Wrote {path}: {description}").format(
             path=event.path, description=event.description

@@ -16,6 +16,10 @@ _WRONG_PROCESSOR = 0xC000001D
 _ENDED_BY_WINDOWS = (0xC000013A, 0x40010004)  # Ctrl-C, or Windows is shutting down
 _NOT_FOUND_BY_SHELL = 9009  # what the stub of the Microsoft Store answers
 _LONGEST_WORDS = 300  # characters of standard error that a sentence holds
+_MISFITS = (  # what packages say that were compiled for another version of NumPy
+    r"compiled using NumPy|compiled against (?:ABI|API)|multiarray failed|_ARRAY_API not found"
+    r"|numpy\.dtype size changed"
+)
 _SHELL_OFFSET = 128  # a shell or container adds the number of the signal to it
 
 
@@ -57,6 +61,19 @@ def no_python(python, said=""):
     """Something starts, but it is no Python."""
     message = tr("{python} is not a Python that works.").format(python=python)
     return Trouble(f"{message} {said}".strip(), _page())
+
+
+def other_program(python, said=""):
+    """Something starts and ends, but nothing of the engine was heard from it."""
+    message = tr("{python} is not a Python that can run GeoCFM's engine.").format(python=python)
+    return Trouble(f"{message} {_last_line(said)}".strip(), _page())
+
+
+def is_no_engine(code, last_words):
+    """Tell by its end whether a program of which no event was heard is none of Python's."""
+    if "Traceback (most recent call last)" in last_words or recognised(last_words):
+        return False
+    return 0 <= code < _SHELL_OFFSET
 
 
 def store_stub(python):
@@ -165,7 +182,7 @@ def recognised(text):
         )
     if re.search(r"\b1455\b|MemoryError|bad_alloc|[Cc]annot allocate memory", text):
         return _out_of_memory()
-    if re.search(r"compiled using NumPy|numpy\.core\.multiarray failed", text):
+    if re.search(_MISFITS, text):
         return Trouble(tr("The packages of this Python do not fit each other."), _repair())
     return None
 
@@ -197,14 +214,18 @@ def _by_exit_code(code, last_words):
                 "device to “cpu”, or repair the environment on the GeoCFM page of QGIS's options."
             ),
         )
-    words = last_words.strip().splitlines()
+    words = _last_line(last_words)
     if words:
         message = tr("The engine ended unexpectedly (code {code}): {words}").format(
-            code=number, words=words[-1].strip()[:_LONGEST_WORDS]
+            code=number, words=words
         )
     else:
         message = tr("The engine ended without saying why (code {code}).").format(code=number)
     return Trouble(message, tr("Copy the diagnostics and report it, please."))
+
+
+def _last_line(words):
+    return (words.strip().splitlines() or [""])[-1].strip()[:_LONGEST_WORDS]
 
 
 def _out_of_memory():

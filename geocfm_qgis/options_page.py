@@ -40,7 +40,6 @@ class GeoCFMOptionsPage(QgsOptionsPageWidget):
 
     def apply(self):
         """Remember what is chosen (the name of this function is QGIS's)."""
-        self.environmentPage.apply()
         settings.set_default_device(self.deviceCombo.currentData())
         settings.set_results_folder(self.resultsFile.filePath().strip())
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from .labels import labels
 from .translation import tr
 
 JOB_FILE_NAME = "geocfm-job.json"  # of the job files that the plugin writes for its own runs
@@ -29,8 +30,9 @@ _PHRASES = (
     ),
     (r"Give them names of their own, for example --raster .+\.", "Give them names of their own."),
     (r"Name at least one, for example --raster \S+\.", "Tick at least one."),
-    (r"give --classes (.+?)(?=\.$)", r"tick --classes for \1"),
-    (r"leave it out of --classes", "do not tick --classes for it"),
+    (r"give --classes (.+?)(?=\.$)", r"mark \1 as --classes"),
+    (r"leave it out of --classes", "do not mark it as --classes"),
+    (r"^There (?:is|are) \w+ mistakes? in the job files?\.", "It cannot be run like this."),
     (r"give --occurrences-crs (\S+?)(?=\.$)", r"set it as the CRS of the layer in QGIS: \1"),
     (
         r"Give it, for example --occurrences-crs",
@@ -48,47 +50,6 @@ _PHRASES = (
     (r"with --layer \(--aoi-layer for an area\)", "as a layer of the project"),
     (r" \(--layer\)| with --aoi-layer", ""),
 )
-
-
-def labels():
-    """Give the label in QGIS of every option of the engine, by the option's name in job files."""
-    return {
-        "raster": tr("Layers"),
-        "classes": tr("Classes"),
-        "raster_crs": tr("Layer CRS"),
-        "nodata": tr("No data"),
-        "like": tr("Reference grid"),
-        "crs": tr("CRS of the grid"),
-        "resolution": tr("Cell size"),
-        "extent": tr("Extent"),
-        "aoi": tr("Area of interest"),
-        "aoi_layer": tr("Area of interest"),
-        "occurrences": tr("Occurrences"),
-        "layer": tr("Occurrences"),
-        "occurrences_crs": tr("Layer CRS"),
-        "where": tr("Filter by field"),
-        "x_column": tr("X field"),
-        "y_column": tr("Y field"),
-        "deduplicate": tr("One per cell"),
-        "preset": tr("Preset"),
-        "minutes": tr("Train for"),
-        "iterations": tr("Iterations"),
-        "seed": tr("Seed"),
-        "device": tr("Compute on"),
-        "window": tr("Window"),
-        "tile": tr("Held-out tile"),
-        "set": tr("Other settings"),
-        "settings": tr("Other settings"),
-        "checkpoint": tr("Trained model"),
-        "points": tr("Points in each"),
-        "draws": tr("Draws"),
-        "solver": tr("Solver"),
-        "steps": tr("Steps of the solver"),
-        "combine": tr("How windows are combined"),
-        "out": tr("Result"),
-        "overwrite": tr("Replace results that are there"),
-        "name": tr("Name"),
-    }
 
 
 def _commands():

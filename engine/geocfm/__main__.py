@@ -23,12 +23,12 @@ def main() -> None:
     except KeyboardInterrupt:
         stop()
     except ImportError as error:
-        lacking = isinstance(error, ModuleNotFoundError) and error.name
-        refuse(
-            "This Python lacks " + str(error.name) + "." if lacking else str(error),
-            "Install the engine's packages (in QGIS: Settings > Options > GeoCFM; on the command "
-            "line: pip install ./engine).",
-        )
+        from geocfm.packages import INSTALL, lacking, missing_packages
+
+        missing = missing_packages()
+        if isinstance(error, ModuleNotFoundError) and error.name and not missing:
+            missing = [error.name]  # one that a package needs itself
+        refuse(lacking(missing) if missing else str(error), INSTALL)
     try:
         run()
     except KeyboardInterrupt:

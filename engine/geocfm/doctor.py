@@ -5,33 +5,23 @@ from __future__ import annotations
 import importlib
 import platform
 import sys
-from importlib.util import find_spec
 
 from geocfm.errors import UserError
 from geocfm.events import Reporter
+from geocfm.packages import INSTALL, PACKAGES, lacking, missing_packages
 from geocfm.versions import software_versions
-
-# as they are imported, the heaviest first; engine/pyproject.toml has the names for pip
-PACKAGES = (
-    *("torch", "numpy", "scipy", "sklearn", "rasterio", "shapely", "pyogrio", "ot", "psutil"),
-    *("filelock", "safetensors", "pydantic", "typer", "rich", "matplotlib"),
-)
-INSTALL = (
-    "Install the engine's packages (in QGIS: Settings > Options > GeoCFM; on the command line: "
-    "pip install ./engine)."
-)
 
 
 def examine(reporter: Reporter) -> None:
     """Load every package, and tell versions and devices; what is missing or broken is an error."""
-    missing = [name for name in PACKAGES if find_spec(name) is None]
+    missing = missing_packages()
     if missing:
         _report(reporter, [], missing)
-        raise UserError(f"This Python lacks {', '.join(missing)}.", INSTALL)
+        raise UserError(lacking(missing), INSTALL)
     for name in PACKAGES:
         try:
             importlib.import_module(name)
-        except ImportError as error:
+        except Exception as error:  # packages that do not fit each other raise anything
             _report(reporter, [], [name])
             raise unloadable(error, name) from error
     devices = _devices()
@@ -43,11 +33,12 @@ def examine(reporter: Reporter) -> None:
         reporter.note(f"Device {device['name']}: {device['description']}.")
 
 
-def unloadable(error: ImportError, package: str | None = None) -> UserError:
+def unloadable(error: Exception, package: str | None = None) -> UserError:
     """The sentence for a package that is missing, or there and cannot be loaded."""
-    name = package or (error.name or "").split(".")[0] or "of a package"
-    if isinstance(error, ModuleNotFoundError):
-        return UserError(f"This Python lacks {name}.", INSTALL)
+    unfound = isinstance(error, ImportError) and (error.name or "").split(".")[0]
+    if isinstance(error, ModuleNotFoundError) and (unfound or package):
+        return UserError(lacking([str(unfound or package)]), INSTALL)
+    name = package or unfound or "of a package"
     hint = INSTALL
     if sys.platform == "win32" and "DLL" in str(error):
         hint = (

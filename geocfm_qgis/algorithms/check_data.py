@@ -6,8 +6,10 @@ from qgis.core import (
     QgsProcessingOutputNumber,
 )
 
-from ..engine_client import DONE, FAILED
+from ..engine_client import DONE, FAILED, JobEnded, JobStarted
+from ..jobs import in_layer_names
 from ..translation import tr
+from ..wording import in_qgis_words
 from . import destinations
 from .check_report import check_report
 from .engine_algorithm import OUTPUT, EngineAlgorithm, refuse_unfinished
@@ -52,14 +54,19 @@ class CheckData(EngineAlgorithm):
 
     def refuse(self, outcome):
         """Raise what is no answer to the question; that training is impossible is one."""
-        if outcome.status not in (DONE, FAILED):
-            refuse_unfinished(outcome)
+        has_begun = any(isinstance(event, (JobStarted, JobEnded)) for event in outcome.events)
+        if outcome.status not in (DONE, FAILED) or not has_begun:
+            refuse_unfinished(outcome)  # also if the engine could not even look at the data
 
     def results(self, outcome, job, context, feedback):
         """Give the report and what it comes to."""
         if outcome.status == FAILED:
             feedback.reportError("\n".join(filter(None, (outcome.message, outcome.hint))))
         found = (outcome.reports("check") or [{}])[-1]
+
+        def words(sentence):
+            return in_layer_names(in_qgis_words(sentence), [job])
+
         results = {
             "USED": found.get("occurrences", {}).get("used", 0),
             "CAN_TRAIN": outcome.status == DONE,
@@ -67,7 +74,7 @@ class CheckData(EngineAlgorithm):
         if self._report_path:
             try:
                 with open(self._report_path, "w", encoding="utf-8") as file:
-                    file.write(check_report(found, outcome))
+                    file.write(check_report(found, outcome, words))
             except OSError as error:
                 raise QgsProcessingException(
                     tr("The report cannot be written to {path} ({reason}).").format(

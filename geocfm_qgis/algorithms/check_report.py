@@ -6,7 +6,6 @@ from html import escape
 
 from ..engine_client import DONE, Note, Warning
 from ..translation import tr
-from ..wording import in_qgis_words
 
 PAGE = """<!DOCTYPE html>
 <html><head><meta charset="utf-8"><title>{title}</title>
@@ -24,18 +23,21 @@ td, th {{ border-bottom: 1px solid #ccc; padding: 0.2em 0.8em; text-align: left;
 GOOD, BAD = "#e3f1e3", "#f9e0dc"
 
 
-def check_report(found, outcome):
-    """Give the page for a report of kind "check" (may be empty) and its outcome."""
+def check_report(found, outcome, words):
+    """Give the page for a report of kind "check" (may be empty) and its outcome.
+
+    `words` gives a sentence of the engine's as it is said in QGIS.
+    """
     parts = []
     problems = found.get("problems") or [] if outcome.status != DONE else []
     if not problems and outcome.status != DONE:
         problems = [text for text in (outcome.message, outcome.hint) if text]
-    parts += _list(tr("What stands in the way"), problems)
+    parts += _list(tr("What stands in the way"), map(words, problems))
     warnings = [event.text for event in outcome.events if isinstance(event, Warning)]
-    parts += _list(tr("What to look at"), warnings)
+    parts += _list(tr("What to look at"), map(words, warnings))
     parts += _occurrences(found.get("occurrences") or {})
     notes = [event.text for event in outcome.events if isinstance(event, Note)]
-    parts += _list(tr("What there is"), notes)
+    parts += _list(tr("What there is"), map(words, notes))
     possible = outcome.status == DONE
     return PAGE.format(
         title=escape(tr("GeoCFM: check of the data")),
@@ -48,10 +50,8 @@ def check_report(found, outcome):
 
 
 def _list(title, sentences):
-    if not sentences:
-        return []
-    items = "".join(f"<li>{escape(in_qgis_words(text))}</li>" for text in sentences)
-    return [f"<h2>{escape(title)}</h2><ul>{items}</ul>"]
+    items = "".join(f"<li>{escape(text)}</li>" for text in sentences)
+    return [f"<h2>{escape(title)}</h2><ul>{items}</ul>"] if items else []
 
 
 def _occurrences(counts):

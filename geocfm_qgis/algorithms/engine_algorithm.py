@@ -3,23 +3,26 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 
 from qgis.core import (
     QgsProcessing,
     QgsProcessingAlgorithm,
     QgsProcessingException,
+    QgsProcessingMultiStepFeedback,
     QgsProcessingOutputLayerDefinition,
 )
 
 from ..bundle import icon
 from ..engine_client import BROKEN, CANCELLED, DONE, run_engine
-from ..jobs import write_job_file
+from ..jobs import in_layer_names, write_job_file
 from ..jobs.checkpoint_card import CheckpointError
 from ..jobs.temporary import temporary_path
 from ..runs.run import UNFINISHED
+from ..runs.run_progress import EXPORT_SHARE
 from ..settings import engine_python
 from ..translation import tr
-from ..wording import JOB_FILE_NAME
+from ..wording import JOB_FILE_NAME, in_qgis_words
 from .event_feedback import EventFeedback
 from .job_inputs import JobInputs
 
@@ -48,7 +51,7 @@ class EngineAlgorithm(QgsProcessingAlgorithm):
 
     def results(self, outcome, job, context, feedback):
         """Give the algorithm's outputs after the engine has done the job."""
-        return {OUTPUT: job.values["out"]}
+        return {OUTPUT: self._output}
 
     def output_path(self, parameters, context):
         """Give the file to write; QGIS chooses it if the user wants a temporary one."""
@@ -118,16 +121,21 @@ class EngineAlgorithm(QgsProcessingAlgorithm):
         job = inputs.job(out)
         if out:
             self._refuse_output(out, job)
+            self.refuse_existing(out, job)
         if self.parameterDefinition("CHECKPOINT") is not None:
             _refuse_missing_layers(inputs.missing_layers())
+
+    def refuse_existing(self, out, job):
+        """Raise a sentence if a result that is there must stay; most are replaced in QGIS."""
 
     def prepareAlgorithm(self, parameters, context, feedback):
         """Read all that belongs to QGIS's main thread."""
         self._python = self.engine()
-        out = self.output_path(parameters, context)
-        if out:
-            self._refuse_suffix(out)
-        self._job = self.engine_job(parameters, context, out)
+        # QGIS knows the result by just this spelling of its path
+        self._output = self.output_path(parameters, context)
+        if self._output:
+            self._refuse_suffix(self._output)
+        self._job = self.engine_job(parameters, context, self._output)
         return True
 
     def processAlgorithm(self, parameters, context, feedback):
@@ -165,18 +173,26 @@ class EngineAlgorithm(QgsProcessingAlgorithm):
 
 def run_jobs(jobs, python, feedback):
     """Run exports and jobs to their end; give the Outcome."""
-    for job in jobs:
-        for export in job.exports:
-            export.run(feedback)
+    exports = [export for job in jobs for export in job.exports]
+    if exports:
+        part = QgsProcessingMultiStepFeedback(round(len(exports) / EXPORT_SHARE), feedback)
+    for number, export in enumerate(exports):
+        part.setCurrentStep(number)
+        export.run(part)
     if feedback.isCanceled():
         raise QgsProcessingException(tr("Stopped as asked; nothing had begun."))
     path = write_job_file(jobs, temporary_path(JOB_FILE_NAME))
-    return run_engine(
+
+    def words(sentence):
+        return in_layer_names(in_qgis_words(sentence), jobs)
+
+    outcome = run_engine(
         python,
         ["run", path],
-        on_event=EventFeedback(feedback),
+        on_event=EventFeedback(feedback, words, len(exports)),
         is_cancelled=feedback.isCanceled,
     )
+    return replace(outcome, message=words(outcome.message), hint=words(outcome.hint))
 
 
 def refuse_unfinished(outcome):

@@ -5,7 +5,14 @@ from __future__ import annotations
 import os
 import re
 
-from qgis.core import NULL, QgsCoordinateReferenceSystem, QgsProcessingException, QgsRasterLayer
+from qgis.core import (
+    NULL,
+    QgsCoordinateReferenceSystem,
+    QgsMapLayer,
+    QgsProcessingException,
+    QgsProcessingUtils,
+    QgsRasterLayer,
+)
 
 from ..jobs.area import area_of_interest
 from ..jobs.channels import NamedBand, check_channels, default_channels, parse_channels
@@ -35,6 +42,7 @@ class JobInputs:
         self._values = {}
         self._exports = []
         self._temporary = []
+        self._aliases = {}
 
     def job(self, out="", name=""):
         """Give the job; raises QgsProcessingException with a sentence."""
@@ -56,6 +64,7 @@ class JobInputs:
             name,
             tuple(self._exports),
             tuple(dict.fromkeys(self._temporary)),
+            self._aliases,
         )
 
     def missing_layers(self):
@@ -90,36 +99,51 @@ class JobInputs:
             self._values["raster_crs"] = systems
         if no_data:
             self._values["nodata"] = no_data
-        for given in inputs.values():
+        for number, given in inputs.items():
             self._exports += given.exports
-            self._temporary += given.temporary
+            self._name_temporary(given.temporary, layers[number - 1])
         self._take_classes(list(bands))
         if reference is not None:
             known = [(layers[number - 1], given) for number, given in inputs.items()]
             path, temporary, exports = reference_path(reference, self._context, known)
             self._values["like"] = path
-            self._temporary += temporary
+            self._name_temporary(temporary, reference)
             self._exports += exports
         if area is not None:
             self._add(area.input)
 
     def _layers(self):
-        algorithm, value = self._algorithm, self._parameters.get("RASTERS")
+        value = self._parameters.get("RASTERS")
+        values = list(value) if isinstance(value, (list, tuple)) else [value] if value else []
+        if not values:
+            raise QgsProcessingException(tr("No raster is chosen. Choose at least one."))
+        algorithm = self._algorithm
         found = algorithm.parameterAsLayerList(self._parameters, "RASTERS", self._context) or []
         layers = [layer for layer in found if isinstance(layer, QgsRasterLayer)]
-        count = len(value) if isinstance(value, (list, tuple)) else 1
-        if not value or not layers:
-            raise QgsProcessingException(tr("No raster is chosen. Choose at least one."))
-        if len(layers) < count:
-            raise QgsProcessingException(
-                tr(
-                    "{missing} of the {count} rasters cannot be opened. Check that their files are "
-                    "there."
-                ).format(missing=count - len(layers), count=count)
-            )
+        if len(layers) < len(values):
+            self._refuse_unopened(values)
         for layer in layers:
             refuse_broken(layer)
         return layers
+
+    def _refuse_unopened(self, values):
+        """Name those of the rasters that are none, or that QGIS passed over as broken."""
+        project, names = self._context.project(), []
+        for value in values:
+            layer = value if isinstance(value, QgsMapLayer) else None
+            if layer is None and project is not None:
+                layer = project.mapLayer(str(value))
+            if layer is not None:
+                refuse_broken(layer)
+            else:
+                layer = QgsProcessingUtils.mapLayerFromString(str(value), self._context)
+            if not isinstance(layer, QgsRasterLayer):
+                names.append(layer.name() if layer is not None else str(value))
+        raise QgsProcessingException(
+            tr("These rasters cannot be opened: {names}. Check that their files are there.").format(
+                names=", ".join(names)
+            )
+        )
 
     def _bands(self, layers):
         """The bands by the names the engine gets.
@@ -230,3 +254,8 @@ class JobInputs:
         self._values.update(found.values)
         self._exports += found.exports
         self._temporary += found.temporary
+        self._aliases.update({export.path: export.layer_name for export in found.exports})
+
+    def _name_temporary(self, paths, layer):
+        self._temporary += paths
+        self._aliases.update(dict.fromkeys(paths, layer.name()))

@@ -19,7 +19,8 @@ class LayerAlgorithm(EngineAlgorithm):
         """Give the result, styled."""
         path = job.values["out"]
         save_style_beside(path, self.kind)
-        if context.willLoadLayerOnCompletion(path):
-            details = context.layerToLoadOnCompletionDetails(path)
+        results = super().results(outcome, job, context, feedback)
+        if context.willLoadLayerOnCompletion(results[OUTPUT]):
+            details = context.layerToLoadOnCompletionDetails(results[OUTPUT])
             details.setPostProcessor(LayerPostProcessor.create(self.kind, path))
-        return {OUTPUT: path}
+        return results

@@ -23,6 +23,7 @@ from ..compat import (
     SOURCE_RASTER,
     WHOLE_NUMBER,
 )
+from ..labels import label, label_with_unit
 from ..translation import tr
 
 PRESETS = ("auto", "quick", "full", "paper-synthetic", "paper-earthmri")
@@ -52,7 +53,7 @@ def _whole(name, label, least, most, default=None, optional=True):
 def rasters():
     """Rasters to learn from, or to apply a model to."""
     return _helped(
-        QgsProcessingParameterMultipleLayers("RASTERS", tr("Raster layers"), SOURCE_RASTER),
+        QgsProcessingParameterMultipleLayers("RASTERS", label("raster"), SOURCE_RASTER),
         tr(
             "Rasters of any size, cell size and coordinate system; they are brought onto one grid. "
             "A model knows its layers by their names."
@@ -77,7 +78,7 @@ def channels():
 def classes():
     """Layers that hold codes of classes."""
     return _helped(
-        QgsProcessingParameterString("CLASSES", tr("Layers that hold classes"), optional=True),
+        QgsProcessingParameterString("CLASSES", label("classes"), optional=True),
         tr("Names of layers whose numbers are codes, such as rock units, separated by commas."),
     )
 
@@ -85,7 +86,7 @@ def classes():
 def reference():
     """The raster whose grid is used."""
     return _helped(
-        QgsProcessingParameterRasterLayer("REFERENCE", tr("Reference grid"), optional=True),
+        QgsProcessingParameterRasterLayer("REFERENCE", label("like"), optional=True),
         tr("A raster whose cells are used. Empty: those of the first raster, or of the model."),
     )
 
@@ -93,7 +94,7 @@ def reference():
 def extent():
     """A rectangle to stay in."""
     return _helped(
-        QgsProcessingParameterExtent("EXTENT", tr("Extent"), optional=True),
+        QgsProcessingParameterExtent("EXTENT", label("extent"), optional=True),
         tr("Only inside this rectangle."),
     )
 
@@ -101,9 +102,7 @@ def extent():
 def area():
     """Polygons to stay in."""
     return _helped(
-        QgsProcessingParameterFeatureSource(
-            "AREA", tr("Area of interest"), [SOURCE_POLYGON], optional=True
-        ),
+        QgsProcessingParameterFeatureSource("AREA", label("aoi"), [SOURCE_POLYGON], optional=True),
         tr("Only inside these polygons; with an extent, only inside both."),
     )
 
@@ -111,7 +110,7 @@ def area():
 def resolution():
     """The cell size of the grid."""
     number = QgsProcessingParameterNumber(
-        "RESOLUTION", tr("Cell size"), REAL_NUMBER, None, True, minValue=0.0
+        "RESOLUTION", label("resolution"), REAL_NUMBER, None, True, minValue=0.0
     )
     return advanced(_helped(number, tr("In the unit of the grid's coordinate system.")))
 
@@ -120,7 +119,7 @@ def crs():
     """The CRS of the grid."""
     return advanced(
         _helped(
-            QgsProcessingParameterCrs("CRS", tr("CRS of the grid"), optional=True),
+            QgsProcessingParameterCrs("CRS", label("crs"), optional=True),
             tr("Empty: that of the reference grid."),
         )
     )
@@ -130,7 +129,7 @@ def occurrences():
     """Known occurrences."""
     return _helped(
         QgsProcessingParameterFeatureSource(
-            "OCCURRENCES", tr("Known occurrences"), [SOURCE_POINT, SOURCE_POLYGON]
+            "OCCURRENCES", label("occurrences"), [SOURCE_POINT, SOURCE_POLYGON]
         ),
         tr("Points of known deposits or showings. Polygons count by their centres."),
     )
@@ -139,9 +138,7 @@ def occurrences():
 def where():
     """A filter of occurrences."""
     return _helped(
-        QgsProcessingParameterString(
-            "WHERE", tr("Only occurrences where"), multiLine=True, optional=True
-        ),
+        QgsProcessingParameterString("WHERE", label("where"), multiLine=True, optional=True),
         tr(
             "Like commod1|commod2 ~ gold, copper: any of the fields holds one of the words. Also "
             "=, !=, <, >, <= and >=. Each line is a condition, and all must hold."
@@ -152,10 +149,8 @@ def where():
 def deduplicate():
     """One occurrence per cell."""
     return _helped(
-        QgsProcessingParameterBoolean(
-            "DEDUPLICATE", tr("Keep one occurrence per cell"), defaultValue=False
-        ),
-        tr("For lists in which one deposit stands several times."),
+        QgsProcessingParameterBoolean("DEDUPLICATE", label("deduplicate"), defaultValue=False),
+        tr("Of several occurrences in one cell of the grid only the first is kept."),
     )
 
 
@@ -163,7 +158,7 @@ def preset():
     """The kind of model."""
     return _helped(
         QgsProcessingParameterEnum(
-            "PRESET", tr("Preset"), PRESETS, defaultValue="auto", usesStaticStrings=True
+            "PRESET", label("preset"), PRESETS, defaultValue="auto", usesStaticStrings=True
         ),
         tr("auto is quick without a graphics card and full with one; the others are the paper's."),
     )
@@ -173,7 +168,7 @@ def minutes():
     """The time for training."""
     number = QgsProcessingParameterNumber(
         "MINUTES",
-        tr("Minutes of training"),
+        label_with_unit("minutes", tr("minutes")),
         REAL_NUMBER,
         None,
         True,
@@ -187,7 +182,7 @@ def minutes():
 
 def iterations():
     """The number of training steps."""
-    number = _whole("ITERATIONS", tr("Iterations of training"), 1, 100_000_000)
+    number = _whole("ITERATIONS", label("iterations"), 1, 100_000_000)
     return advanced(
         _helped(number, tr("Ends the training after so many steps; repeats to the last digit."))
     )
@@ -195,7 +190,7 @@ def iterations():
 
 def seed():
     """The seed of all that is random."""
-    number = _whole("SEED", tr("Seed"), 0, LARGEST_WHOLE, default=1, optional=False)
+    number = _whole("SEED", label("seed"), 0, LARGEST_WHOLE, default=1, optional=False)
     return advanced(_helped(number, tr("The same seed gives the same result.")))
 
 
@@ -203,7 +198,7 @@ def device():
     """The device that computes."""
     return advanced(
         _helped(
-            QgsProcessingParameterString("DEVICE", tr("Device"), optional=True),
+            QgsProcessingParameterString("DEVICE", label("device"), optional=True),
             tr("auto, cpu, cuda, cuda:1 or mps. Empty: as set in QGIS's options."),
         )
     )
@@ -211,13 +206,13 @@ def device():
 
 def window():
     """The size of the windows a model looks at."""
-    number = _whole("WINDOW", tr("Window size in cells"), 16, LARGEST_WINDOW)
+    number = _whole("WINDOW", label_with_unit("window", tr("cells")), 16, LARGEST_WINDOW)
     return advanced(_helped(number, tr("Empty: chosen from the data.")))
 
 
 def tile():
     """The size of tiles that are held out."""
-    number = _whole("TILE", tr("Size of held-out tiles in cells"), 16, LARGEST_SIDE)
+    number = _whole("TILE", label_with_unit("tile", tr("cells")), 16, LARGEST_SIDE)
     return advanced(_helped(number, tr("Empty: chosen from the data.")))
 
 
@@ -225,7 +220,7 @@ def settings():
     """Any other setting."""
     return advanced(
         _helped(
-            QgsProcessingParameterString("SETTINGS", tr("Other settings"), optional=True),
+            QgsProcessingParameterString("SETTINGS", label("settings"), optional=True),
             tr("Like network.width=32, training.batch=4."),
         )
     )
@@ -234,20 +229,20 @@ def settings():
 def checkpoint():
     """A trained model."""
     return _helped(
-        QgsProcessingParameterFile("CHECKPOINT", tr("Model"), fileFilter=MODEL_FILTER),
+        QgsProcessingParameterFile("CHECKPOINT", label("checkpoint"), fileFilter=MODEL_FILTER),
         tr("A .safetensors file that 'Train model' has written."),
     )
 
 
 def points():
     """How many points a draw has."""
-    number = _whole("POINTS", tr("Points of each draw"), 1, 1_000_000)
+    number = _whole("POINTS", label("points"), 1, 1_000_000)
     return _helped(number, tr("Empty: as many as the model's own settings say."))
 
 
 def draws():
     """How many draws are made."""
-    number = _whole("DRAWS", tr("Draws"), 1, 10_000, default=4, optional=False)
+    number = _whole("DRAWS", label("draws"), 1, 10_000, default=4, optional=False)
     return _helped(number, tr("Each is a plausible set of occurrences for itself."))
 
 
@@ -256,7 +251,7 @@ def solver():
     return advanced(
         _helped(
             QgsProcessingParameterEnum(
-                "SOLVER", tr("Solver"), SOLVERS, optional=True, usesStaticStrings=True
+                "SOLVER", label("solver"), SOLVERS, optional=True, usesStaticStrings=True
             ),
             tr("Empty: the model's own."),
         )
@@ -265,17 +260,15 @@ def solver():
 
 def steps():
     """Steps of the solver."""
-    number = _whole("STEPS", tr("Steps of the solver"), 1, 1000)
+    number = _whole("STEPS", label("steps"), 1, 1000)
     return advanced(_helped(number, tr("Empty: the model's own.")))
 
 
-def overwrite():
-    """Whether results may be replaced."""
+def overwrite(default=True):
+    """Whether results may be replaced; for a file just chosen QGIS has asked that already."""
     return _helped(
-        QgsProcessingParameterBoolean(
-            "OVERWRITE", tr("Replace results that are already there"), defaultValue=False
-        ),
-        tr("Otherwise a result that is already there is left as it is."),
+        QgsProcessingParameterBoolean("OVERWRITE", label("overwrite"), defaultValue=default),
+        tr("If not, a result that is there stays as it is."),
     )
 
 

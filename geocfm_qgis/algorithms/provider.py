@@ -43,8 +43,8 @@ class GeoCFMProvider(QgsProcessingProvider):
         return "gpkg"
 
     def supportedOutputVectorLayerExtensions(self):
-        """Give the formats of points."""
-        return ["gpkg", "geojson", "csv"]
+        """Give the formats of points that QGIS opens as points; of a CSV it makes a table."""
+        return ["gpkg", "geojson"]
 
     def supportsNonFileBasedOutput(self):
         """Tell that the engine writes files, not layers in QGIS's memory."""

@@ -10,7 +10,7 @@ from qgis.core import (
     QgsProcessingOutputNumber,
 )
 
-from ..engine_client import run_engine
+from ..engine_client import CANCELLED, DONE, run_engine
 from ..results import LayerPostProcessor, save_style_beside
 from ..results.finished import finished_results
 from ..translation import tr
@@ -44,12 +44,13 @@ class RunJobFile(EngineAlgorithm):
 
     def parameters(self):
         """Give the definitions of the parameters."""
-        return [p.job_file(), p.overwrite()]
+        return [p.job_file(), p.overwrite(default=False)]
 
     def initAlgorithm(self, configuration=None):
         """Declare the parameters and the figures."""
         super().initAlgorithm(configuration)
         self.addOutput(QgsProcessingOutputNumber("DONE", tr("Jobs done")))
+        self.addOutput(QgsProcessingOutputNumber("FAILED", tr("Jobs that did not finish")))
 
     def check(self, parameters, context):
         """Raise a sentence on the first thing that is wrong; the engine checks what is inside."""
@@ -84,10 +85,13 @@ class RunJobFile(EngineAlgorithm):
             _load(result, context)
         for job in outcome.jobs:
             said = in_qgis_words(f"{job.message} {job.hint}".strip())
-            if job.status != "done" and not said.startswith(outcome.message):
+            if job.status != DONE:
                 feedback.reportError(f"{job.name}: {said}")
-        refuse_unfinished(outcome)
-        return {"DONE": sum(job.status == "done" for job in outcome.jobs)}
+        done = sum(job.status == DONE for job in outcome.jobs)
+        # an exception would keep QGIS from loading what the other jobs have made
+        if not done or outcome.status == CANCELLED:
+            refuse_unfinished(outcome)
+        return {"DONE": done, "FAILED": len(outcome.jobs) - done}
 
     def _path(self, parameters, context):
         path = os.path.abspath(self.parameterAsFile(parameters, "JOB_FILE", context))

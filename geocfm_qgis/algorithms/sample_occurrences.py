@@ -12,7 +12,7 @@ class SampleOccurrences(LayerAlgorithm):
 
     command = "sample"
     algorithm_id = "sample"
-    output_suffixes = (".gpkg", ".geojson", ".json", ".csv")
+    output_suffixes = (".gpkg", ".geojson")
     kind = "samples"
 
     def title(self):
@@ -31,4 +31,4 @@ class SampleOccurrences(LayerAlgorithm):
 
     def parameters(self):
         """Give the definitions of the parameters."""
-        return [*applying_parameters(), p.points(), p.draws(), destinations.points_output()]
+        return [*applying_parameters(), p.draws(), p.points(), destinations.points_output()]

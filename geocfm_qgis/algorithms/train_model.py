@@ -1,5 +1,10 @@
 """Train model: learn where occurrences lie."""
 
+import os
+
+from qgis.core import QgsProcessingException
+
+from ..labels import label
 from ..translation import tr
 from . import destinations
 from . import parameters as p
@@ -38,9 +43,18 @@ class TrainModel(EngineAlgorithm):
             p.iterations(),
             p.seed(),
             p.device(),
-            p.overwrite(),
+            p.overwrite(default=False),  # a model is hours of work
             destinations.model_output(),
         ]
+
+    def refuse_existing(self, out, job):
+        """Raise a sentence if a model would be lost; an interrupted training goes on."""
+        if os.path.exists(out) and not job.values.get("overwrite"):
+            raise QgsProcessingException(
+                tr(
+                    "There is a model {path} already. Choose another name, or tick “{replace}”."
+                ).format(path=out, replace=label("overwrite"))
+            )
 
 
 def learning_parameters():

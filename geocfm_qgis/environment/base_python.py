@@ -5,18 +5,15 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from qgis.core import QgsApplication
-
-from ..child_environment import IS_WINDOWS, installer_environment, popen_options
+from ..bundle import engine_folder
+from ..child_environment import installer_environment, popen_options
 from ..translation import tr
+from .python_places import ANSWER_SECONDS, TRIED, likely_pythons, qgis_pythons
 
 OLDEST = (3, 10)
-TRIED = ((3, 11), (3, 12), (3, 13), (3, 10))  # best first; the engine's packages come for all four
-ANSWER_SECONDS = 20  # a first start from a network drive, under a virus scanner
 QUESTION = """
 import importlib.util, json, os, platform, sys, sysconfig
 has = lambda name: importlib.util.find_spec(name) is not None
@@ -56,14 +53,16 @@ class FoundPython:
         return f"{owner.format(version=self.version)}  ({self.path})"
 
 
-def find_pythons(variables=None, of_qgis=None):
+def find_pythons(is_cancelled=None, variables=None, of_qgis=None):
     """Give every Python found, the most suitable first; those with a problem come last."""
     variables = installer_environment(proxy="") if variables is None else variables
     own = qgis_pythons() if of_qgis is None else of_qgis
-    candidates = [(path, False) for path in _on_path(variables) + _of_launcher(variables)]
+    candidates = [(path, False) for path in likely_pythons(variables)]
     candidates += [(path, True) for path in own]
     found, asked = {}, set()
     for path, is_own in candidates:
+        if is_cancelled is not None and is_cancelled():
+            break
         place = os.path.normcase(os.path.abspath(path))
         if place in asked:
             continue
@@ -79,8 +78,9 @@ def ask(path, variables=None, of_qgis=False):
     variables = installer_environment(proxy="") if variables is None else variables
     try:
         answer = subprocess.run(
-            [path, "-c", QUESTION],
+            [path, "-I", "-c", QUESTION],  # -I: no module of the current folder
             env=variables,
+            cwd=str(engine_folder()),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
@@ -100,58 +100,6 @@ def ask(path, variables=None, of_qgis=False):
         )
     except (OSError, subprocess.TimeoutExpired, ValueError, LookupError, TypeError):
         return None
-
-
-def qgis_pythons():
-    """Give where the Python inside QGIS may lie; sys.executable is often QGIS itself."""
-    name = f"python{sys.version_info[0]}.{sys.version_info[1]}"
-    roots = [sys.base_prefix, sys.prefix, QgsApplication.prefixPath()]
-    if IS_WINDOWS:
-        places = [Path(root, "python.exe") for root in roots]
-        places += [Path(root, "bin", "python3.exe") for root in roots]
-    else:
-        places = [Path(root, "bin", each) for root in roots for each in (name, "python3")]
-    return [str(place) for place in dict.fromkeys(places) if place.is_file()]
-
-
-def _on_path(variables):
-    names = [f"python{major}.{minor}" for major, minor in TRIED] + ["python3", "python"]
-    if IS_WINDOWS:
-        names = [f"{name}.exe" for name in names]
-    folders = [each for each in variables.get("PATH", "").split(os.pathsep) if each]
-    places = [Path(folder, name) for name in names for folder in folders]
-    return [str(place) for place in places if place.is_file() and os.access(place, os.X_OK)]
-
-
-def _of_launcher(variables):
-    """Give the Pythons that Windows's `py` launcher knows."""
-    if not IS_WINDOWS:
-        return []
-    try:
-        listed = subprocess.run(
-            ["py", "-0p"],  # noqa: S607 (the launcher lies in Windows's own folder)
-            env=variables,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            timeout=ANSWER_SECONDS,
-            check=False,
-            **popen_options(),
-        )
-    except (OSError, subprocess.TimeoutExpired):
-        return []
-    return launcher_paths(listed.stdout.decode("utf-8", "replace"))
-
-
-def launcher_paths(listing):
-    """Give the paths in what `py -0p` prints: ` -V:3.12 *  C:\\Python312\\python.exe`."""
-    paths = []
-    for line in listing.splitlines():
-        mark, _, rest = line.strip().partition(" ")
-        path = rest.strip().lstrip("*").strip()
-        if mark.startswith("-") and path.lower().endswith(".exe"):
-            paths.append(path)
-    return paths
 
 
 def _problem(content):

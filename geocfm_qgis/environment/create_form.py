@@ -9,15 +9,16 @@ from qgis.PyQt.QtCore import pyqtSignal
 from qgis.PyQt.QtWidgets import QComboBox, QMessageBox, QWidget
 
 from .. import settings
+from ..background import BackgroundCall
 from ..bundle import load_form
 from ..child_environment import installer_environment, qgis_proxy
 from ..translation import tr
-from .background import BackgroundCall
 from .base_python import find_pythons
 from .failures import without_passwords
-from .place import ABSENT, FOREIGN, Place, default_folder
+from .offline import wheels_command
+from .place import ABSENT, FOREIGN, Place, default_folder, is_inside
 from .plan import STANDALONE_VERSION, Plan, builds
-from .plan_text import build_label, button_text, plan_html, wheels_command
+from .plan_text import build_label, button_text, plan_html
 
 
 class CreateForm(QWidget):
@@ -29,7 +30,7 @@ class CreateForm(QWidget):
     def __init__(self, parent=None):
         super().__init__(parent)
         load_form("environment_create", self)
-        self._pythons = []
+        self._pythons = None  # not looked for yet
         self._search = None
         for widget in (self.folderFile, self.wheelsFile):
             widget.setStorageMode(QgsFileWidget.StorageMode.GetDirectory)
@@ -56,7 +57,13 @@ class CreateForm(QWidget):
         self.copyWheelsButton.clicked.connect(self._copy_wheels_command)
         self.createButton.clicked.connect(self._agree)
         self.removeButton.clicked.connect(self._ask_for_removal)
-        self.search()
+        self.refresh()
+
+    def showEvent(self, event):
+        """Look for Pythons when the form is first seen: QGIS makes all pages of its options."""
+        super().showEvent(event)
+        if self._pythons is None:
+            self.search()
 
     def place(self):
         """Give the folder chosen."""
@@ -65,7 +72,7 @@ class CreateForm(QWidget):
     def plan(self):
         """Give the plan as the fields say it."""
         base = self.baseCombo.currentData() or ""
-        with_pip = [python.path for python in self._pythons if python.has_pip]
+        with_pip = [python.path for python in self._pythons or () if python.has_pip]
         path = installer_environment(proxy="").get("PATH")
         return Plan(
             folder=str(self.place().folder),
@@ -87,6 +94,8 @@ class CreateForm(QWidget):
         self._search = BackgroundCall(tr("GeoCFM: looking for Python"), find_pythons)
         self._search.done.connect(self._show_pythons)
         self._search.failed.connect(self._show_no_pythons)
+        self._search.stopped.connect(self._show_no_pythons)
+        self.destroyed.connect(self._search.cancel)
         self.refresh()
         self._search.start()
 
@@ -96,7 +105,7 @@ class CreateForm(QWidget):
 
     def refresh(self):
         """Say anew what would happen, and what the button does."""
-        if self._search is not None:
+        if self._pythons is None or self._search is not None:
             self.planText.setText("")
             self.createButton.setText(tr("Install"))
             self.createButton.setEnabled(False)
@@ -116,7 +125,13 @@ class CreateForm(QWidget):
         self.createButton.setEnabled(state != FOREIGN and not plan.problems())
         self.removeButton.setVisible(state not in (ABSENT, FOREIGN))
 
-    def _show_pythons(self, pythons):
+    def _show_pythons(self, search):
+        self._list_pythons(search.result)
+
+    def _show_no_pythons(self, _error=None):
+        self._list_pythons([])
+
+    def _list_pythons(self, pythons):
         self._search = None
         self._pythons = pythons
         fitting = [python for python in pythons if not python.problem]
@@ -130,17 +145,14 @@ class CreateForm(QWidget):
         self._choose_base_of_place(fitting)
         self.refresh()
 
-    def _show_no_pythons(self, _error):
-        self._show_pythons([])
-
     def _choose_base_of_place(self, pythons):
         """Choose the Python that the environment in the folder was made from, if there is one."""
         place = self.place()
         bases = [python.base for python in pythons] + [os.path.realpath(place.standalone)]
-        for row, base in enumerate(bases):
-            if place.base() and os.path.realpath(place.base()).startswith(base):
-                self.baseCombo.setCurrentIndex(row)
-                return
+        made_from = os.path.realpath(place.base()) if place.base() else ""
+        rows = [row for row, base in enumerate(bases) if is_inside(made_from, base)]
+        if rows:  # of /usr and /usr/local it is the one further in
+            self.baseCombo.setCurrentIndex(max(rows, key=lambda row: len(bases[row])))
 
     def _show_proxy_of_qgis(self):
         proxy = without_passwords(qgis_proxy())
@@ -148,7 +160,10 @@ class CreateForm(QWidget):
         self.proxyEdit.setPlaceholderText(text or tr("none, or the system's"))
 
     def _copy_wheels_command(self):
-        QgsApplication.clipboard().setText(wheels_command(self.plan()))
+        plan = self.plan()
+        versions = {python.path: python.version for python in self._pythons or ()}
+        version = versions.get(plan.base_python, STANDALONE_VERSION)
+        QgsApplication.clipboard().setText(wheels_command(plan, version))
 
     def _ask_for_removal(self):
         place = self.place()

@@ -12,7 +12,7 @@ from .base_python import ask
 from .commands import Cancelled, run_command
 from .failures import explain, is_known, without_passwords
 from .lock import locked
-from .place import FINISHED, HALF_MADE, OUTDATED
+from .place import FINISHED, HALF_MADE, OUTDATED, is_inside
 from .plan import CUDA, STANDALONE_PYTHON
 from .problem import EngineDoesNotStart, EnvironmentProblem
 
@@ -94,7 +94,7 @@ class Installation:
         if python is None or not python.has_pip:
             return False
         if not self.plan.base_python:
-            return python.base.startswith(os.path.realpath(self.place.standalone))
+            return is_inside(python.base, os.path.realpath(self.place.standalone))
         wanted = ask(self.plan.base_python)
         return wanted is not None and (wanted.base, wanted.minor) == (python.base, python.minor)
 

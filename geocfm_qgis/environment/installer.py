@@ -1,11 +1,13 @@
 """Work on the environment as a task of QGIS: in the background, to be watched and cancelled."""
 
 from qgis.core import QgsTask
-from qgis.PyQt.QtCore import pyqtSignal
+from qgis.PyQt.QtCore import QCoreApplication, pyqtSignal
 
 from ..translation import tr
 from .installation import CANCELLED, DONE, FAILED, Installation, InstallOutcome, remove_environment
 from .problem import EnvironmentProblem
+
+LONGEST_SHUTDOWN = 10  # seconds
 
 _at_work = []  # QGIS loses a task's end when no one in Python holds the task
 
@@ -23,6 +25,7 @@ class EnvironmentTask(QgsTask):
         self.last_stage = None
         self.outcome = None
         _at_work.append(self)
+        QCoreApplication.instance().aboutToQuit.connect(self.end_soon)
 
     def run(self):
         """Do the work (in the background)."""
@@ -47,6 +50,12 @@ class EnvironmentTask(QgsTask):
     def work(self):
         """Do the work and give an InstallOutcome."""
         raise NotImplementedError
+
+    def end_soon(self):
+        """Cancel and wait a little: the plugin ends, or QGIS does."""
+        if self.isActive():
+            self.cancel()
+            self.waitForFinished(LONGEST_SHUTDOWN * 1000)
 
     def _say(self, line):
         self.log.append(line)
@@ -96,8 +105,7 @@ def task_at_work():
     return _at_work[0] if _at_work else None
 
 
-def shutdown(seconds=10):
-    """Cancel what is at work, for the end of the plugin or of QGIS, and wait a little."""
+def shutdown():
+    """End what is at work, for the end of the plugin."""
     for task in list(_at_work):
-        task.cancel()
-        task.waitForFinished(int(seconds * 1000))
+        task.end_soon()

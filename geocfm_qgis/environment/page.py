@@ -11,13 +11,13 @@ from qgis.PyQt.QtCore import QSize, pyqtSignal
 from qgis.PyQt.QtWidgets import QFrame, QWidget
 
 from .. import settings
+from ..background import BackgroundCall
 from ..bundle import load_form
 from ..translation import tr
-from .background import BackgroundCall
 from .create_form import CreateForm
 from .installation import DONE
 from .installer import InstallTask, RemovalTask, task_at_work
-from .place import BROKEN, HALF_MADE, OUTDATED
+from .place import BROKEN, HALF_MADE, OUTDATED, is_inside
 from .work_view import WorkView
 
 ICON_SIZE = QSize(32, 32)
@@ -39,7 +39,6 @@ class EnvironmentPage(QWidget):
         super().__init__(parent)
         load_form("environment", self)
         self._check = check
-        self._call = None
         self._task = None
         self.statusFrame.setFrameShape(QFrame.Shape.StyledPanel)
         self.createForm = CreateForm(self)
@@ -52,7 +51,7 @@ class EnvironmentPage(QWidget):
 
         self.createWay.toggled.connect(self._show_way)
         self.checkButton.clicked.connect(self.check_python)
-        self.pythonFile.fileChanged.connect(self._forget_result)
+        self.pythonFile.fileChanged.connect(self._ask_for_check)
         self.createForm.agreed.connect(self._install)
         self.createForm.removal_asked.connect(self._remove)
         self._show_way()
@@ -60,43 +59,46 @@ class EnvironmentPage(QWidget):
         if task_at_work() is not None:
             self._watch(task_at_work())
 
-    def apply(self):
-        """Remember the Python that is entered, when the page closes without a check of it."""
-        python = self.pythonFile.filePath().strip()
-        if self.useWay.isChecked() and python != settings.engine_python():
-            self._use(python)
-
     # --- use this Python
 
     def check_python(self):
         """Shake hands with the Python that is entered; use it if it answers."""
         python = self.pythonFile.filePath().strip()
-        self.checkButton.setEnabled(False)
+        self._enable_check(False)
         self.useResult.setText(tr("Starting it and asking for its versions …"))
         self.workView.clear_outcome()
-        self._call = BackgroundCall(
-            tr("GeoCFM: checking the engine"), lambda: (python, self._check(python))
+        call = BackgroundCall(
+            tr("GeoCFM: checking the engine"),
+            lambda is_cancelled: (python, self._check(python, is_cancelled)),
         )
-        self._call.done.connect(self._show_checked)
-        self._call.failed.connect(self._show_unusable)
-        self._call.start()
+        call.done.connect(self._show_checked)
+        call.failed.connect(self._show_unusable)
+        self.destroyed.connect(call.cancel)
+        call.start()
 
-    def _show_checked(self, answer):
-        python, handshake = answer
-        self.checkButton.setEnabled(True)
+    def _show_checked(self, call):
+        self._enable_check(True)
         self.useResult.setText(tr("It works, and is used from now on."))
-        self._use(python, handshake)
+        self._use(*call.result)
 
     def _show_unusable(self, error):
-        self.checkButton.setEnabled(True)
+        self._enable_check(True)
         self.useResult.setText(tr("It is not used."))
         message = getattr(error, "message", "") or str(error)
         details = getattr(error, "details", "")
         self.workView.show_sentences(message, getattr(error, "hint", ""), details)
 
-    def _forget_result(self):
-        self.useResult.setText("")
+    def _ask_for_check(self):
+        """A Python that is entered is used only after it was seen to work."""
+        python = self.pythonFile.filePath().strip()
+        is_new = python and python != settings.engine_python()
+        asked = tr("It is not used yet: press “Check and use”.") if is_new else ""
+        self.useResult.setText(asked)
         self.workView.clear_outcome()
+
+    def _enable_check(self, enabled):
+        self.checkButton.setEnabled(enabled)
+        self.pythonFile.setEnabled(enabled)
 
     # --- create one
 
@@ -124,8 +126,10 @@ class EnvironmentPage(QWidget):
         self.createForm.refresh()
         if outcome.status == DONE and outcome.python:
             self._use(outcome.python, outcome.handshake)
+            self.pythonFile.setFilePath(outcome.python)
         elif settings.engine_python() and not Path(settings.engine_python()).is_file():
             self._use("")  # it was removed
+            self.pythonFile.setFilePath("")
         else:
             self._show_status()
         self.workView.show_outcome(outcome)
@@ -143,7 +147,7 @@ class EnvironmentPage(QWidget):
     def _uses_own_python(self):
         """Tell whether the engine's Python is one that the plugin did not make."""
         python = settings.engine_python()
-        return bool(python) and not _is_below(python, self.createForm.place().folder)
+        return bool(python) and not is_inside(python, self.createForm.place().folder)
 
     def _show_way(self):
         """Show the fields of one way; none of them while the environment is worked on."""
@@ -181,7 +185,7 @@ class EnvironmentPage(QWidget):
                 tr("Training and mapping need one. Choose one of the two ways below."),
                 "/mIconWarning.svg",
             )
-        ours = _is_below(python, self.createForm.place().folder)
+        ours = is_inside(python, self.createForm.place().folder)
         state = self.createForm.place().state() if ours else ""
         if state in (HALF_MADE, BROKEN) or not Path(python).is_file():
             return (
@@ -215,10 +219,3 @@ def _known_text(known):
         devices=", ".join(devices) or "?",
     )
     return f"{html.escape(said)}<br>{html.escape(known.get('python', ''))}"
-
-
-def _is_below(path, folder):
-    # not resolved: the Python of an environment is a link to its base
-    return os.path.normcase(os.path.abspath(path)).startswith(
-        os.path.normcase(os.path.abspath(folder)) + os.sep
-    )

@@ -139,6 +139,12 @@ def default_folder():
     return str(Path(QStandardPaths.writableLocation(location), "geocfm", "engine"))
 
 
+def is_inside(path, folder):
+    """Tell whether a path lies in a folder, by their names: links are not followed."""
+    inside = os.path.normcase(os.path.abspath(path)) if path else ""
+    return inside.startswith(os.path.normcase(os.path.abspath(folder)).rstrip(os.sep) + os.sep)
+
+
 def _holds_something(folder):
     if not folder.exists() and not folder.is_symlink():
         return False

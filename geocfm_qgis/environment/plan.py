@@ -189,9 +189,10 @@ class Plan:
         options = ["--no-cache-dir"]  # nothing is left outside of the folder
         options += ["--only-binary", ":all:"]  # building from source needs compilers
         options += ["--progress-bar", "off", "--no-warn-script-location"]
-        options += ["-c", self.constraints or str(constraints_file())]
-        if self.wheels_folder:
+        if self.wheels_folder:  # whoever filled it has chosen the versions
             options += ["--no-index", "--find-links", self.wheels_folder]
+        else:
+            options += ["-c", self.constraints or str(constraints_file())]
         return ("-m", "pip", "install", *options, *arguments)
 
     def _variables(self):

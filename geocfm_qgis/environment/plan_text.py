@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import html
 
-from ..bundle import constraints_file
 from ..translation import tr
 from .place import ABSENT, BROKEN, FINISHED, FOREIGN, HALF_MADE, OUTDATED
 from .plan import CPU, CUDA, SIZES, as_size
-from .requirements import engine_requirements
 
 LETTERS_ON_BUTTON = 36
 
@@ -62,17 +60,6 @@ def build_label(build):
     if build == CUDA:
         return tr("NVIDIA graphics card (CUDA) and CPU, about {size}").format(size=size)
     return tr("Apple graphics processor and CPU, about {size}").format(size=size)
-
-
-def wheels_command(plan):
-    """Give the command that fills a folder of wheels on a computer with a network."""
-    index = f" --extra-index-url {plan.torch_index()}" if plan.torch_index() else ""
-    constraints = plan.constraints or constraints_file()
-    requirements = " ".join(f'"{each}"' for each in plan.requirements or engine_requirements())
-    return (
-        f'python -m pip download --only-binary :all: -d wheels -c "{constraints}"{index} '
-        f"{requirements}"
-    )
 
 
 def _place_and_size(plan):

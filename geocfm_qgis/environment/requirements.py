@@ -10,6 +10,9 @@ from ..bundle import constraints_file, engine_folder
 DEPENDENCIES = re.compile(r"^dependencies\s*=\s*\[\s*$(.*?)^\]", re.MULTILINE | re.DOTALL)
 REQUIREMENT = re.compile(r"""^\s*(?P<mark>["'])(?P<text>.+?)(?P=mark)\s*,?\s*(\#.*)?$""")
 
+NAME = re.compile(r"\s*[\w.-]+")
+PYTHON_MARKER = re.compile(r"""python_version\s*(?P<sign>>=|<)\s*["'](?P<bound>[\d.]+)["']""")
+
 
 class RequirementsUnreadable(Exception):
     """The plugin's folder lacks what says which packages the engine needs."""
@@ -32,6 +35,37 @@ def engine_requirements(text=None):
             raise RequirementsUnreadable(line.strip())
         requirements.append(found.group("text"))
     return tuple(requirements)
+
+
+def pinned_for(requirement, version, text=None):
+    """Give a requirement as the constraints pin it for a Python such as (3, 11).
+
+    An empty text is one that is not needed there; what is not pinned stays as it is.
+    """
+    if text is None:
+        text = constraints_file().read_text(encoding="utf-8")
+    bare, _, marker = requirement.partition(";")
+    if not _applies(marker, version):
+        return ""
+    name = NAME.match(bare)[0]
+    for line in text.splitlines():
+        pin, _, marker = line.split("#")[0].partition(";")
+        if _plain(pin.split("==")[0]) == _plain(name) and _applies(marker, version):
+            return pin.strip()
+    return bare.strip()
+
+
+def _applies(marker, version):
+    """Tell whether a marker such as `python_version >= "3.11"` holds; none always does."""
+    found = PYTHON_MARKER.search(marker)
+    if not found:
+        return True
+    bound = tuple(int(part) for part in found["bound"].split("."))
+    return version >= bound if found["sign"] == ">=" else version < bound
+
+
+def _plain(name):
+    return re.sub(r"[-_.]+", "-", name.strip()).lower()
 
 
 def pinned(package, text=None):

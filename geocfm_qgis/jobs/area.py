@@ -69,7 +69,7 @@ def area_of_interest(extent, extent_crs, polygons, context):
 
 def _of_extent(extent, crs, context):
     """An extent is a polygon in its own CRS; the engine bends it into the grid's."""
-    layer = QgsVectorLayer("Polygon", "extent", "memory")
+    layer = QgsVectorLayer("Polygon", tr("Extent"), "memory")
     layer.setCrs(crs)
     feature = QgsFeature()
     feature.setGeometry(QgsGeometry.fromRect(extent))

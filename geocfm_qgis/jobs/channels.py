@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 from qgis.core import QgsProcessingException
 
-from ..panel.raster_facts import bands as bands_of
-from ..panel.raster_facts import clean_name
 from ..translation import tr
+from .raster_facts import bands as bands_of
+from .raster_facts import clean_name
 
 ENTRY = re.compile(r"\s*([^=]+?)\s*=\s*(\d+)\s*(?::\s*(\d+)\s*)?")
 

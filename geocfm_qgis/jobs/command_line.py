@@ -12,6 +12,7 @@ from ..translation import tr
 from .engine_job import EngineJob
 
 OPTIONS = {"settings": "--set"}  # keys whose option has another name
+SPECIAL_ON_WINDOWS = frozenset("|<>&^%()!;,")
 PATHS = ("occurrences", "like", "aoi", "checkpoint", "out")
 
 
@@ -27,7 +28,21 @@ def as_command_line(job):
                 words += _option(option, each)
         elif value is not None and value is not False:
             words += _option(option, value)
-    return subprocess.list2cmdline(words) if os.name == "nt" else shlex.join(words)
+    return _for_windows(words) if os.name == "nt" else shlex.join(words)
+
+
+def _for_windows(words):
+    """Join words for cmd.exe and PowerShell, to which far more than a space means something."""
+    return " ".join(_quoted_for_windows(word) for word in words)
+
+
+def _quoted_for_windows(word):
+    quoted = subprocess.list2cmdline([word])
+    if quoted.startswith('"') or not SPECIAL_ON_WINDOWS.intersection(word):
+        return quoted
+    # backslashes before the last quote would take it for a letter
+    backslashes = len(quoted) - len(quoted.rstrip("\\"))
+    return f'"{quoted}{backslashes * chr(92)}"'
 
 
 def _option(option, value):

@@ -18,11 +18,20 @@ class EngineJob:
     name: str = ""  # shown in events
     exports: tuple = ()  # RasterExport and VectorExport: .run(feedback), in the background
     temporary: tuple[str, ...] = ()  # inputs that are temporary files of ours
+    aliases: dict = field(default_factory=dict)  # {temporary file: name of the layer it is of}
 
     def entry(self):
         """Give the job as a table of a job file."""
         name = " ".join(self.name.split())[:LONGEST_NAME].strip()
         return {**({"name": name} if name else {}), "command": self.command, **self.values}
+
+
+def in_layer_names(text, jobs):
+    """Give a text with the names of layers instead of the temporary files written of them."""
+    for job in jobs:
+        for path, name in job.aliases.items():
+            text = text.replace(f"'{path}'", f"'{name}'").replace(path, f"'{name}'")
+    return text
 
 
 def write_job_file(jobs, path):

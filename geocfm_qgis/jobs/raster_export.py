@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import uuid
 
 from qgis.core import (
     QgsCoordinateReferenceSystem,
@@ -19,6 +20,8 @@ from qgis.PyQt.QtCore import Qt
 
 from ..compat import RASTER_WRITING_CANCELLED, RASTER_WRITTEN
 from ..translation import tr
+from .layer_file import file_state, layer_path
+from .temporary import path_by_content, temporary_path
 
 MOST_CELLS = 400_000_000
 MARGIN_CELLS = 256  # windows at the edge of the area look beyond it
@@ -28,11 +31,10 @@ CREATE_OPTIONS = ["COMPRESS=DEFLATE", "TILED=YES", "BIGTIFF=IF_SAFER"]
 class RasterExport:
     """A layer's source and settings, noted where the layer lives; opened and read anywhere."""
 
-    def __init__(self, layer, path, context, area=None):
-        """Plan to write the layer, or of it what lies around an Area."""
+    def __init__(self, layer, name, context, area=None):
+        """Plan to write the layer, or of it what lies around an Area, to a file of this name."""
         provider = layer.dataProvider()
-        self.path = path
-        self._name = layer.name()
+        self.layer_name = layer.name()
         self._crs = QgsCoordinateReferenceSystem(layer.crs())
         self._transform_context = context.transformContext()
         self._extent, self._width, self._height = _cells_around(layer, area, context)
@@ -40,27 +42,53 @@ class RasterExport:
             band: provider.userNoDataValues(band) for band in range(1, provider.bandCount() + 1)
         }
         self._source, self._provider_type = layer.source(), layer.providerType()
+        self.path = self._path(name, layer_path(layer))
 
     def run(self, feedback=None):
-        """Write the file; what was cancelled or failed leaves none."""
-        if feedback is not None and feedback.isCanceled():
+        """Write the file, unless it is there; what was cancelled or failed leaves none."""
+        if os.path.isfile(self.path) or (feedback is not None and feedback.isCanceled()):
             return
-        os.makedirs(os.path.dirname(self.path), exist_ok=True)
+        folder = os.path.dirname(self.path)
+        part = os.path.join(folder, f"{uuid.uuid4().hex}.tif")
+        try:
+            os.makedirs(folder, exist_ok=True)
+            if self._write(part, feedback):
+                os.replace(part, self.path)
+        except OSError:
+            raise self._failure() from None
+        finally:
+            if os.path.exists(part):
+                os.remove(part)
+
+    def _path(self, name, source):
+        """The same raster is written once, so that a job can go on; what is no file may change."""
+        state = file_state(source) if source else None
+        if state is None:
+            return temporary_path(name)
+        limits = {
+            band: [(each.min(), each.max(), str(each.bounds())) for each in ranges]
+            for band, ranges in self._no_data.items()
+        }
+        place = self._extent.toString(17), self._width, self._height, self._crs.toWkt()
+        return path_by_content(name, repr((self._source, state, place, limits)))
+
+    def _write(self, path, feedback):
+        """Tell whether it was written; if not, it was cancelled."""
         block_feedback = QgsRasterBlockFeedback()
         if feedback is not None:
             feedback.pushInfo(
                 tr("Exporting the layer '{layer}' to {path}.").format(
-                    layer=self._name, path=self.path
+                    layer=self.layer_name, path=self.path
                 )
             )
             block_feedback.progressChanged.connect(feedback.setProgress)
             # at once: this thread has no event loop while it writes
             feedback.canceled.connect(block_feedback.cancel, Qt.ConnectionType.DirectConnection)
-        writer = QgsRasterFileWriter(self.path)
+        writer = QgsRasterFileWriter(path)
         writer.setOutputFormat("GTiff")
         writer.setCreateOptions(CREATE_OPTIONS)
         # a layer of our own: the user may remove the other one meanwhile
-        layer = QgsRasterLayer(self._source, self._name, self._provider_type)
+        layer = QgsRasterLayer(self._source, self.layer_name, self._provider_type)
         if not layer.isValid():
             raise self._failure()
         result = writer.writeRaster(
@@ -72,19 +100,16 @@ class RasterExport:
             self._transform_context,
             block_feedback,
         )
-        if result == RASTER_WRITTEN:
-            return
-        if os.path.exists(self.path):
-            os.remove(self.path)
-        if result != RASTER_WRITING_CANCELLED:
+        if result not in (RASTER_WRITTEN, RASTER_WRITING_CANCELLED):
             raise self._failure()
+        return result == RASTER_WRITTEN
 
     def _failure(self):
         return QgsProcessingException(
             tr(
                 "The layer '{layer}' could not be exported to {path}. Export it as a GeoTIFF in "
                 "QGIS (Export > Save As), and choose that file."
-            ).format(layer=self._name, path=self.path)
+            ).format(layer=self.layer_name, path=self.path)
         )
 
     def _pipe(self, provider):

@@ -12,8 +12,9 @@ from qgis.core import Qgis, QgsProcessingException
 from ..compat import PREFERRED_WKT
 from ..translation import tr
 from .crs_text import crs_text
+from .layer_file import file_state, refuse_gone
 from .raster_export import RasterExport
-from .temporary import path_by_content, temporary_path
+from .temporary import path_by_content
 
 PICTURE_TYPES = (
     Qgis.DataType.UnknownDataType,
@@ -58,9 +59,8 @@ def raster_input(layer, context, area=None, bands=(1,)):
     if not path or any(_number(found) is None for found in ranges.values() if found):
         if ignored:
             raise _cannot_be_handed_on(layer)
-        exported = temporary_path(f"{_file_stem(layer.name())}.tif")
-        export = RasterExport(layer, exported, context, area)
-        return RasterInput(exported, exports=(export,), temporary=(exported,))
+        export = RasterExport(layer, f"{_file_stem(layer.name())}.tif", context, area)
+        return RasterInput(export.path, exports=(export,), temporary=(export.path,))
     no_data = {band: _number(found) for band, found in ranges.items() if found}
     crs = crs_text(layer.crs()) if _crs_is_users(layer) else ""
     if options or ignored:
@@ -74,7 +74,8 @@ def raster_input(layer, context, area=None, bands=(1,)):
 
 
 def refuse_broken(layer):
-    """Refuse a layer whose file has gone."""
+    """Refuse a layer whose file has gone, or that QGIS could not open."""
+    refuse_gone(layer)
     if not layer.isValid():
         raise QgsProcessingException(
             tr("The layer '{layer}' cannot be opened. Repair its data source in QGIS.").format(
@@ -142,7 +143,8 @@ def _number(ranges):
 def _virtual_raster(layer, path, options, crs=None, forget_no_data=False):
     """Write what the engine has no words for as a small VRT file around the raster."""
     wkt = crs.toWkt(PREFERRED_WKT) if crs is not None else ""
-    content = repr((path, options, wkt, forget_no_data))
+    # it repeats size and place of its source, so it is another one for a source that has changed
+    content = repr((path, file_state(path), options, wkt, forget_no_data))
     written = path_by_content(f"{_file_stem(layer.name())}.vrt", content)
     if os.path.exists(written):
         return written

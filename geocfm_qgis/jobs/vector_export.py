@@ -30,7 +30,7 @@ class VectorExport:
         """Take the features of a VectorSource; `clip` is a geometry in the layer's CRS."""
         layer = source.layer
         self.path = path
-        self._name = layer.name()
+        self.layer_name = layer.name()
         self._features = QgsVectorLayerFeatureSource(layer)
         self._request = source.request()
         self._fields = _distinct(layer.fields())
@@ -60,7 +60,7 @@ class VectorExport:
                 tr(
                     "No feature of '{layer}' is left: none lies inside the extent, or none "
                     "passes the filter. Widen the extent or change the filter."
-                ).format(layer=self._name)
+                ).format(layer=self.layer_name)
             )
 
     def _write(self, path, feedback):
@@ -97,7 +97,7 @@ class VectorExport:
     def _failure(self, reason):
         return QgsProcessingException(
             tr("The layer '{layer}' cannot be written to {path}: {reason}").format(
-                layer=self._name, path=self.path, reason=reason
+                layer=self.layer_name, path=self.path, reason=reason
             )
         )
 

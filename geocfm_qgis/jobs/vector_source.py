@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import codecs
 import hashlib
 import os
 from dataclasses import dataclass
 
+from osgeo import gdal
 from qgis.core import (
+    QgsDataProvider,
     QgsFeatureRequest,
     QgsProcessingException,
     QgsProcessingFeatureSourceDefinition,
@@ -17,11 +20,14 @@ from qgis.core import (
 )
 
 from ..translation import tr
+from .layer_file import refuse_gone
+from .layers_at_rest import found_once
 from .temporary import path_by_content, temporary_path
 
 MOST_COMPARED = 20_000  # features; more would make the user wait
 # what the engine opens as QGIS does; tables of text it reads by rules of its own
 SHARED_FORMATS = (".shp", ".gpkg", ".geojson", ".json", ".fgb", ".gml", ".kml", ".tab", ".mif")
+OF_ANY_ENCODING = (".shp", ".tab", ".mif")
 
 
 @dataclass(frozen=True)
@@ -55,13 +61,18 @@ class VectorSource:
 
         `more` is what else the copy depends on. Very many features are not compared.
         """
+        picked = self.layer.selectedFeatureIds() if self.selected_only else ()
+        key = (self.layer.id(), tuple(picked), self.expression, self.limit, name, more)
+        return found_once(key, lambda: self._path_for_copy(name, more))
+
+    def _path_for_copy(self, name, more):
         digest = hashlib.sha256(f"{self.layer.crs().toWkt()}{more}".encode())
         digest.update(repr([str(field.name()) for field in self.layer.fields()]).encode())
         for number, feature in enumerate(self.layer.getFeatures(self.request())):
             if number >= MOST_COMPARED:
                 return temporary_path(name)
             digest.update(bytes(feature.geometry().asWkb()))
-            digest.update(repr([str(value) for value in feature.attributes()]).encode())
+            digest.update(repr(feature.attributes()).encode())
         return path_by_content(name, digest.digest())
 
     def file(self):
@@ -80,10 +91,17 @@ class VectorSource:
         path = os.path.abspath(parts.get("path") or "")
         if not path.lower().endswith(SHARED_FORMATS) or not os.path.isfile(path):
             return None
-        name = parts.get("layerName") or ""
-        if not name and len(layer.dataProvider().subLayers()) > 1:
-            return None  # known by a number only
-        return path, str(name)
+        if not _reads_text_alike(layer, path):
+            return None
+        name = str(parts.get("layerName") or "")
+        if not name:
+            parts_of_file = layer.dataProvider().subLayers()
+            if len(parts_of_file) > 1:
+                return None  # known by a number only
+            # the layer's own source leaves out the number if it is 0
+            if "|layerid=" in layer.dataProvider().dataSourceUri() and parts_of_file:
+                name = parts_of_file[0].split(QgsDataProvider.sublayerSeparator())[1]
+        return path, name
 
 
 def vector_source(value, context, what):
@@ -100,14 +118,22 @@ def vector_source(value, context, what):
         value = value.valueAsString(context.expressionContext())[0]
     if not value:
         raise QgsProcessingException(tr("{what}: no layer is chosen.").format(what=what))
-    layer = value
-    if not isinstance(layer, QgsVectorLayer):
-        layer = QgsProcessingUtils.mapLayerFromString(str(value), context)
+    layer = _layer(value, context)
+    if isinstance(layer, QgsVectorLayer):
+        refuse_gone(layer)
     if not isinstance(layer, QgsVectorLayer) or not layer.isValid():
         raise QgsProcessingException(
             tr("{what}: '{value}' is no vector layer. Choose another one.").format(
                 what=what, value=value
             )
+        )
+    if not layer.isSpatial():
+        raise QgsProcessingException(
+            tr(
+                "The layer '{layer}' is a table without locations. If it has columns of "
+                "coordinates, add it with Layer > Add Layer > Add Delimited Text Layer, and choose "
+                "that layer."
+            ).format(layer=layer.name())
         )
     source = VectorSource(layer, **chosen)
     if source.selected_only and not layer.selectedFeatureCount():
@@ -124,3 +150,32 @@ def vector_source(value, context, what):
             )
         )
     return source
+
+
+def _layer(value, context):
+    """Give the layer that is meant; QGIS itself passes over broken ones of the project."""
+    if isinstance(value, QgsVectorLayer):
+        return value
+    found = QgsProcessingUtils.mapLayerFromString(str(value), context)
+    if found is None and context.project() is not None:
+        found = context.project().mapLayer(str(value))
+    return found
+
+
+def _reads_text_alike(layer, path):
+    """Whether the engine will read the same letters from the file as QGIS, where it may be told."""
+    if not path.lower().endswith(OF_ANY_ENCODING):
+        return True
+    read = "UTF-8"  # what GDAL makes of the text of most formats
+    if path.lower().endswith(".shp"):
+        dataset = gdal.OpenEx(path, gdal.OF_VECTOR)
+        said = {} if dataset is None else dataset.GetLayer(0).GetMetadata("SHAPEFILE") or {}
+        read = said.get("ENCODING_FROM_CPG") or said.get("ENCODING_FROM_LDID") or "ISO-8859-1"
+    return _codec(layer.dataProvider().encoding()) == _codec(read)
+
+
+def _codec(name):
+    try:
+        return codecs.lookup(name).name
+    except LookupError:  # such as "System"
+        return name

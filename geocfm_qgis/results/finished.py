@@ -17,17 +17,30 @@ class Result:
 
     kind: str
     path: str
-    is_new: bool  # written by this run, rather than found there
 
 
 def finished_results(outcome):
     """Give the maps and samples of the jobs that are done, in the order they were made."""
-    kinds = {event.path: event.kind for event in outcome.artifacts}
     results = {}
+    for job, kind, path in _finished_files(outcome):
+        made = _MADE_BY.get(job.command) if kind == EARLIER else kind
+        if made in (PROSPECTIVITY, SAMPLES):
+            results[os.path.normcase(path)] = Result(made, path)
+    return list(results.values())
+
+
+def used_occurrences(outcome):
+    """Give the file of the occurrences a model has learned from, else those it was judged by."""
+    found = [
+        (job.command != "train", Result(kind, path))
+        for job, kind, path in _finished_files(outcome)
+        if kind == OCCURRENCES
+    ]
+    return min(found, key=lambda each: each[0])[1] if found else None
+
+
+def _finished_files(outcome):
+    kinds = {event.path: event.kind for event in outcome.artifacts}
     for job in outcome.jobs:
         for path in job.artifacts if job.status == "done" else ():
-            found = kinds.get(path)
-            kind = _MADE_BY.get(job.command) if found == EARLIER else found
-            if kind in (PROSPECTIVITY, SAMPLES):
-                results[os.path.normcase(path)] = Result(kind, path, found != EARLIER)
-    return list(results.values())
+            yield job, kinds.get(path), path

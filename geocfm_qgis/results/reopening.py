@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import shutil
 
 from qgis.core import QgsDataProvider, QgsLayerTree, QgsProviderRegistry
 
+from ..jobs.temporary import temporary_path
 from .finished import OCCURRENCES
 from .styling import KIND
 
@@ -32,11 +34,66 @@ def reopen_layers(project, path):
     """Let all layers of a file read it anew; give those that runs of ours had added."""
     found = layers_of(project, path)
     for layer in found:
-        options = QgsDataProvider.ProviderOptions()
-        options.transformContext = project.transformContext()
-        layer.setDataSource(layer.source(), layer.name(), layer.providerType(), options)
-        layer.triggerRepaint()
+        _show(layer, layer.source(), project)
     return [layer for layer in found if layer.customProperty(RUN) is not None]
+
+
+def release(project, jobs):
+    """Let layers show copies of the files that these jobs replace; nobody has those open then.
+
+    Windows replaces no file that a layer has open. Give the result to `take_back` once the run has
+    ended, however it did.
+    """
+    outputs = [_same_for_same(job.values["out"]) for job in jobs if job.values.get("overwrite")]
+    released, copies = [], {}
+    for layer in project.mapLayers().values():
+        path = file_of(layer)
+        if not os.path.isfile(path) or not any(_is_result(path, out) for out in outputs):
+            continue
+        copy = copies[path] = copies.get(path) or _temporary_copy(path)
+        if copy:
+            released.append((layer.id(), layer.source()))
+            if layer.isValid():
+                layer.dataProvider().reloadData()  # else QGIS keeps what it read with for a minute
+            _show(layer, _elsewhere(layer, copy), project)
+    return released
+
+
+def take_back(project, released):
+    """Let the layers that were released, and are still there, show their own files again."""
+    for layer_id, source in released:
+        layer = project.mapLayer(layer_id)
+        if layer is not None:
+            _show(layer, source, project)
+            project.setDirty(True)  # saved meanwhile, it would name the copy
+
+
+def _is_result(path, out):
+    """Whether a file is the result of a job, lies in its folder or beside it under its name."""
+    return path == out or path.startswith((f"{out}{os.sep}", f"{os.path.splitext(out)[0]}."))
+
+
+def _show(layer, source, project):
+    options = QgsDataProvider.ProviderOptions()
+    options.transformContext = project.transformContext()
+    layer.setDataSource(source, layer.name(), layer.providerType(), options)
+    layer.triggerRepaint()
+
+
+def _elsewhere(layer, path):
+    registry, provider = QgsProviderRegistry.instance(), layer.providerType()
+    return registry.encodeUri(
+        provider, {**registry.decodeUri(provider, layer.source()), "path": path}
+    )
+
+
+def _temporary_copy(path):
+    """Give the path of a copy; an empty text if there is no room for one."""
+    copy = temporary_path(os.path.basename(path))
+    try:
+        return shutil.copyfile(path, copy)
+    except OSError:
+        return ""
 
 
 def move_to(group, layer, project):

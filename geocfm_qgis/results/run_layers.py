@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import re
 
-from qgis.core import QgsLayerNotesUtils, QgsMapLayerLegendUtils
+from qgis.core import (
+    QgsLayerNotesUtils,
+    QgsLayerTreeGroup,
+    QgsMapLayerLegendUtils,
+    QgsVectorLayer,
+)
 
 from ..translation import tr
-from .finished import PROSPECTIVITY, SAMPLES, finished_results
-from .occurrences_used import occurrences_layer
+from .finished import PROSPECTIVITY, SAMPLES, finished_results, used_occurrences
 from .provenance import describe
 from .reopening import RUN, discard, move_to, reopen_layers
 from .styling import apply_style, open_result
@@ -35,7 +39,7 @@ def add_run_layers(project, run, outcome):
     added = AddedLayers()
     results = finished_results(outcome)
     if results:
-        _RunGroup(project, run, added).fill(results)
+        _RunGroup(project, run, added).fill(results, used_occurrences(outcome))
     return added
 
 
@@ -46,23 +50,24 @@ class _RunGroup:
         self._project = project
         self._run = run
         self._added = added
-        self._group = project.layerTreeRoot().insertGroup(0, "")
+        self._group = QgsLayerTreeGroup()
         self._group.setCustomProperty(RUN, run.name)
 
-    def fill(self, results):
+    def fill(self, results, occurrences):
         """Add the layers from the top down: occurrences, samples, maps."""
+        if occurrences is not None:
+            self._add_occurrences(occurrences)
         for result in results:
             if result.kind == SAMPLES:
                 self._add_samples(result)
         for result in results:
             if result.kind == PROSPECTIVITY:
                 self._add_map(result)
-        if not self._added:
-            self._project.layerTreeRoot().removeChildNode(self._group)
-            return
-        self._add_occurrences(results)
-        self._group.setName(self._free_name())
-        self._group.setExpanded(True)
+        if self._added:
+            self._group.setName(self._free_name())
+            self._project.layerTreeRoot().insertChildNode(0, self._group)
+            self._group.setExpanded(False)  # QGIS's tree unfolds it only if that is a change
+            self._group.setExpanded(True)
 
     def _free_name(self):
         name = self._run.name or tr("GeoCFM run")
@@ -104,34 +109,26 @@ class _RunGroup:
             if PART.fullmatch(layer.subsetString()):  # of draws that are no more
                 discard(layer, self._project)
 
-    def _add_occurrences(self, results):
-        layer = occurrences_layer(self._run, results)
-        if layer is None:
-            return
-        if not layer.isValid():
-            sentence = tr("The occurrences that the run used cannot be opened any more: {path}.")
-            self._added.problems.append(sentence.format(path=self._run.occurrences))
-            return
-        layer.setName(tr("Occurrences used"))
-        self._project.addMapLayer(layer, False)
-        layer.setCustomProperty(RUN, self._run.name)
-        self._group.insertLayer(0, layer)
-        self._added.insert(0, layer)
+    def _add_occurrences(self, result):
+        layer = self._layer(result, reopen_layers(self._project, result.path))
+        if layer is not None:
+            self._place(layer, result, tr("Occurrences used"), self._group)
 
     def _layer(self, result, earlier, subset=""):
         """Take the layer that showed this before, or open one; None if it cannot be shown."""
         layer = next((each for each in earlier if each.subsetString() == subset), None)
-        if layer is None:
-            layer = open_result(result.path, result.kind)
-        else:
+        if layer is not None:
             earlier.remove(layer)
+        elif subset:
+            # the filter from the start: set on an open layer, GDAL may lose the file for good
+            layer = QgsVectorLayer(f"{result.path}|subset={subset}", result.kind)
+        else:
+            layer = open_result(result.path, result.kind)
         if not layer.isValid() or not layer.isSpatial():
             sentence = tr("The result {path} is there, but cannot be shown as a layer.")
             self._added.problems.append(sentence.format(path=result.path))
             return None
         apply_style(layer, result.kind, result.path)
-        if subset != layer.subsetString():
-            layer.setSubsetString(subset)
         return layer
 
     def _place(self, layer, result, name, group):

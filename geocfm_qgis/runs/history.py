@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import json
+import os
 from dataclasses import asdict, dataclass, field, fields
 from datetime import datetime, timezone
 
 from ..engine_client import Started
 from ..jobs import as_job_file
+from ..translation import tr
+from .kept_inputs import keep_inputs
+from .run import unfinished_model
 
 SCOPE, KEY = "GeoCFM", "/runs"
 FILE_KEYS = ("kind", "path")
+MADE_BY = {"train": "checkpoint", "map": "prospectivity", "sample": "samples"}
+EARLIER = "earlier"  # the engine's word for a result that was there, of the same job and inputs
 MOST_RUNS = 50  # older ones are forgotten: a project file is not an archive
 
 
@@ -27,6 +33,8 @@ class RunRecord:
     job: str = ""  # the text of the job file
     versions: dict = field(default_factory=dict)  # of the engine's software
     temporary: bool = False  # its files are gone when QGIS closes
+    folder: str = ""  # where its files lie
+    model: str = ""  # the model it made, or the best one until it was stopped
 
 
 def record(project, run, outcome):
@@ -37,12 +45,12 @@ def record(project, run, outcome):
         status=outcome.status,
         message=f"{outcome.message} {outcome.hint}".strip(),
         choices=run.choices,
-        artifacts=tuple(
-            {"kind": each.kind, "path": each.path} for each in outcome.finished_artifacts
-        ),
-        job=as_job_file(run.jobs),
+        artifacts=tuple(_files(outcome)),
+        job=_job_text(run),
         versions=next((e.versions for e in outcome.events if isinstance(e, Started)), {}),
         temporary=run.temporary,
+        folder=run.folder,
+        model=_model(run, outcome),
     )
     _write(project, [made, *runs(project)])
     return runs(project)[0]  # as it will be read: JSON knows no tuples
@@ -65,6 +73,31 @@ def forget(project, record):
     if record in kept:
         kept.remove(record)
         _write(project, kept)
+
+
+def _files(outcome):
+    """Give the files of the jobs that are done, those made before by their kind as well."""
+    made_by = {path: job.command for job in outcome.jobs for path in job.artifacts}
+    for each in outcome.finished_artifacts:
+        made = MADE_BY.get(made_by.get(each.path), each.kind)
+        yield {"kind": made if each.kind == EARLIER else each.kind, "path": each.path}
+
+
+def _model(run, outcome):
+    finished = {artifact.path for artifact in outcome.finished_artifacts}
+    trained = [job.values.get("out") for job in run.jobs if job.command == "train"]
+    whole = next((path for path in trained if path in finished), "")
+    return whole or unfinished_model(run, outcome)
+
+
+def _job_text(run):
+    jobs, lost = keep_inputs(run)
+    text = as_job_file(jobs)
+    if lost:
+        comment = tr("These inputs are temporary files, gone when QGIS closes: {names}")
+        names = ", ".join(os.path.basename(path) for path in lost)
+        text = f"# {comment.format(names=names)}\n\n{text}"
+    return text
 
 
 def _write(project, records):

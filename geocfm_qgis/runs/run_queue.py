@@ -7,10 +7,11 @@ import time
 from qgis.core import QgsApplication
 from qgis.PyQt.QtCore import QCoreApplication, QObject, pyqtSignal
 
+from ..child_process import KILL_SECONDS, TERMINATE_SECONDS
 from ..engine_client import CANCELLED, Outcome
-from ..engine_process import KILL_SECONDS, TERMINATE_SECONDS, end_all_engines
+from ..engine_process import HURRIED_GRACE_SECONDS, end_all_engines
 from ..translation import tr
-from .run_task import HURRIED_GRACE_SECONDS, RunTask
+from .run_task import RunTask
 
 POLL_SECONDS = 0.05
 LONGEST_SHUTDOWN = HURRIED_GRACE_SECONDS + TERMINATE_SECONDS + KILL_SECONDS
@@ -73,14 +74,14 @@ class RunQueue(QObject):
             return
         self._closed = True
         self._waiting = []
-        task = self._task
-        if self._current is not None:
+        task = self._task if self._current is not None else None
+        deadline = time.monotonic() + LONGEST_SHUTDOWN
+        if task is not None:
             task.hurry()
             task.cancel()
-            deadline = time.monotonic() + LONGEST_SHUTDOWN
-            while not task.is_over() and time.monotonic() < deadline:
-                task.wait(POLL_SECONDS)
-        end_all_engines()
+        end_all_engines()  # also those of Processing; all have the same time to save their work
+        while task is not None and not task.is_over() and time.monotonic() < deadline:
+            task.wait(POLL_SECONDS)
 
     def _start_next(self):
         if self._closed or self._current is not None or not self._waiting:

@@ -11,13 +11,11 @@ from qgis.PyQt.QtCore import pyqtSignal
 
 from .. import settings
 from ..engine_client import BROKEN, CANCELLED, DONE, FAILED, Outcome, Progress, run_engine
-from ..engine_process import GRACE_SECONDS
+from ..engine_process import GRACE_SECONDS, HURRIED_GRACE_SECONDS
 from ..jobs import write_job_file
 from ..translation import tr
 from ..wording import JOB_FILE_NAME
 from .run_progress import RunProgress
-
-HURRIED_GRACE_SECONDS = 4.0  # for the engine to save its work when QGIS is about to quit
 
 
 class RunTask(QgsTask):

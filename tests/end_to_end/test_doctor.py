@@ -9,7 +9,8 @@ import venv
 from pathlib import Path
 
 import pytest
-from geocfm.doctor import PACKAGES, unloadable
+from geocfm.doctor import unloadable
+from geocfm.packages import PACKAGES
 from small_data import ENGINE, json_lines, run_geocfm
 
 
@@ -51,7 +52,7 @@ def test_a_python_that_lacks_all_packages_says_so(bare_python: Path, command: st
     event = json.loads(done.stdout)
     assert done.returncode == 2
     assert event["event"] == "failed"
-    assert event["message"] == "This Python lacks typer."
+    assert event["message"] == f"This Python lacks {', '.join(PACKAGES)}."
     assert "Settings > Options > GeoCFM" in event["hint"]
     assert done.stderr == ""
 
@@ -71,6 +72,29 @@ def test_a_missing_torch_is_a_sentence(tmp_path: Path) -> None:
         last = json_lines(done.stdout)[-1]
         assert done.returncode == 2, done.stdout
         assert "cannot be loaded: DLL load failed: c10" in last["message"]
+
+
+@pytest.mark.parametrize(
+    ("code", "said"),
+    [
+        ("raise RuntimeError('module compiled against ABI 1')", "module compiled against ABI 1"),
+        ("raise AttributeError('_ARRAY_API not found')", "_ARRAY_API not found"),
+        ("import package_of_a_package", "This Python lacks package_of_a_package."),
+    ],
+)
+def test_a_package_that_does_not_fit_is_a_sentence(tmp_path: Path, code: str, said: str) -> None:
+    (tmp_path / "torch.py").write_text(code)
+    done = subprocess.run(
+        [sys.executable, "-m", "geocfm", "doctor", "--json"],
+        env={"PYTHONPATH": f"{tmp_path}:{ENGINE}"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    last = json_lines(done.stdout)[-1]
+    assert done.returncode == 2, done.stdout
+    assert last["event"] == "failed"
+    assert said in last["message"]
 
 
 def test_windows_gets_its_own_remedy(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,8 +1,13 @@
-"""What the tests of the engine's environment share: wheels made by hand, waiting."""
+"""What the tests of the engine's environment share: wheels and a Python made by hand, waiting."""
 
+import atexit
 import base64
+import functools
 import hashlib
+import shutil
+import subprocess
 import sys
+import tempfile
 import time
 import zipfile
 from pathlib import Path
@@ -11,6 +16,24 @@ from qgis.PyQt.QtCore import QCoreApplication
 
 # the Python of this QGIS, not that of the virtual environment the tests run in
 BASE_PYTHON = str(Path(sys.base_prefix, "bin", f"python3.{sys.version_info[1]}"))
+
+
+@functools.cache
+def quick_python():
+    """Give a Python that makes environments in a moment, as copies of one that is really made."""
+    folder = Path(tempfile.mkdtemp(prefix="geocfm-python-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    subprocess.run([BASE_PYTHON, "-m", "venv", folder / "venv"], check=True)
+    program = folder / "python3"
+    program.write_text(
+        "#!/bin/sh\n"
+        'if [ "$1 $2 $3" = "-m venv --clear" ]; then\n'
+        f'    rm -rf "$4" && exec cp -a \'{folder}/venv\' "$4"\n'
+        "fi\n"
+        f"exec '{BASE_PYTHON}' \"$@\"\n"
+    )
+    program.chmod(0o755)
+    return str(program)
 
 
 def write_wheel(folder, name, version="1.0", needs=()):

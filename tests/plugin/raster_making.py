@@ -1,7 +1,15 @@
 """Small rasters and point layers for the tests of the panel's first steps."""
 
 from osgeo import gdal, osr
-from qgis.core import QgsCoordinateReferenceSystem, QgsFeature, QgsGeometry, QgsVectorLayer
+from qgis.core import (
+    QgsCoordinateReferenceSystem,
+    QgsFeature,
+    QgsGeometry,
+    QgsProject,
+    QgsRectangle,
+    QgsVectorFileWriter,
+    QgsVectorLayer,
+)
 
 CORNER = (400_000.0, 7_000_000.0)  # left and top of every raster made here
 CELL = 100.0
@@ -48,4 +56,21 @@ def make_points(rows, fields="commodity:string", crs="EPSG:20350", kind="Point")
         features.append(feature)
     assert layer.dataProvider().addFeatures(features)[0]
     layer.updateExtents()
+    return layer
+
+
+def make_polygons(path):
+    """Give a layer of a GeoPackage with a square in it, which is written if it is not there."""
+    if not path.exists():
+        memory = QgsVectorLayer("Polygon?crs=EPSG:20350", "area", "memory")
+        feature = QgsFeature()
+        left, top = CORNER
+        feature.setGeometry(QgsGeometry.fromRect(QgsRectangle(left, top - 6400, left + 3000, top)))
+        memory.dataProvider().addFeatures([feature])
+        options = QgsVectorFileWriter.SaveVectorOptions()
+        options.driverName = "GPKG"
+        context = QgsProject.instance().transformContext()
+        QgsVectorFileWriter.writeAsVectorFormatV3(memory, str(path), context, options)
+    layer = QgsVectorLayer(str(path), "area", "ogr")
+    assert layer.isValid()
     return layer

@@ -93,7 +93,7 @@ def write_samples(path, draws=3, points=4):
 
 
 def make_run(name="Gold", **changes):
-    values = {"jobs": (), "folder": "", "choices": {}, "occurrences": "", "temporary": False}
+    values = {"jobs": (), "folder": "", "choices": {}, "temporary": False}
     return Run(name=name, **{**values, **changes})
 
 
@@ -107,6 +107,5 @@ def outcome_of(*jobs, status="done", message=""):
     return Outcome(status, message, events=tuple(events))
 
 
-def training_job(occurrences, temporary=False, **values):
-    paths = (occurrences,) if temporary else ()
-    return EngineJob("train", {"occurrences": occurrences, **values}, temporary=paths)
+def training_job(occurrences, **values):
+    return EngineJob("train", {"occurrences": occurrences, **values})

@@ -1,5 +1,6 @@
 """The algorithms of the provider, with an engine that only pretends to work."""
 
+import html
 import json
 import os
 import shutil
@@ -26,6 +27,8 @@ from qgis.core import (
 from geocfm_qgis.algorithms import algorithm_classes, engine_job
 from geocfm_qgis.algorithms.provider import GeoCFMProvider
 from geocfm_qgis.bundle import resources_folder
+from geocfm_qgis.engine_client import FAILED, JobStarted, Outcome, Warning
+from geocfm_qgis.jobs import in_layer_names
 
 SAMPLE = resources_folder() / "sample"
 RASTERS = sorted(str(path) for path in SAMPLE.glob("rasters/*.tif"))
@@ -269,7 +272,12 @@ def test_a_model_that_is_yet_to_be_made_is_no_mistake(context, tmp_path):
         ({"CHANNELS": "mag"}, "does not say which band is meant"),
         ({"CHANNELS": "mag=9:1"}, "but the list has 4"),
         ({"RASTERS": [RASTERS[0], RASTERS[0]]}, "Two layers have the name 'dist_fault'"),
-        ({"RASTERS": [RASTERS[0], "/nowhere/x.tif"]}, "1 of the 2 rasters cannot be opened"),
+        (
+            {"RASTERS": [RASTERS[0], "/nowhere/x.tif"]},
+            "These rasters cannot be opened: /nowhere/x.tif.",
+        ),
+        ({"RASTERS": "/nowhere/x.tif"}, "These rasters cannot be opened: /nowhere/x.tif."),
+        ({"RASTERS": [OCCURRENCES]}, "These rasters cannot be opened: occurrences."),
         ({"RASTERS": []}, "No raster is chosen"),
         ({"OCCURRENCES": None}, "Occurrences: no layer is chosen"),
         ({"PRESET": "slow"}, "PRESET"),
@@ -339,6 +347,85 @@ def test_maps_and_samples_are_styled_and_loaded(context, engine, tmp_path):
         assert layer.customProperty("geocfm/kind") == kind
 
 
+def test_a_result_is_loaded_with_its_style_however_its_path_is_spelled(context, engine, tmp_path):
+    (tmp_path / "a").mkdir()
+    path = f"{tmp_path}/a/../b.tif"
+    output = QgsProcessingOutputLayerDefinition(path, context.project())
+    assert run("map", mapping(OUTPUT=output), context) == {"OUTPUT": path}
+    assert (tmp_path / "b.tif").exists()
+    assert context.layerToLoadOnCompletionDetails(path).postProcessor() is not None
+
+
+def test_a_file_chosen_for_a_result_is_replaced(provider, context, engine, tmp_path):
+    for name, file in (("map", "m.tif"), ("sample", "s.gpkg"), ("evaluate", "e")):
+        parameters = mapping(OCCURRENCES=OCCURRENCES, OUTPUT=str(tmp_path / file))
+        for _ in range(2):
+            assert problem(provider, name, parameters, context) == ""
+            assert run(name, parameters, context)["OUTPUT"] == str(tmp_path / file)
+    with pytest.raises(QgsProcessingException, match="already there"):
+        run("map", mapping(OVERWRITE=False, OUTPUT=str(tmp_path / "m.tif")), context)
+
+
+def test_a_model_is_replaced_only_if_asked(provider, context, engine, tmp_path):
+    out = tmp_path / "m.safetensors"
+    (tmp_path / ".m.safetensors.work").mkdir()  # an interrupted training goes on
+    assert problem(provider, "train", training(OUTPUT=str(out)), context) == ""
+    out.write_text("hours of work")
+    said = problem(provider, "train", training(OUTPUT=str(out)), context)
+    assert f"There is a model {out} already." in said
+    assert "“Replace results that are there”" in said
+    parameters = training(OUTPUT=str(out), OVERWRITE=True)
+    assert problem(provider, "train", parameters, context) == ""
+
+
+def test_the_bar_shows_the_whole_work(context, engine):
+    layer = layer_named("gold deposits")
+    layer.setSubsetString("fid <= 20")
+    progress = []
+    feedback = QgsProcessingFeedback(False)
+    feedback.progressChanged.connect(progress.append)
+    run("train", training(OCCURRENCES=layer.id()), context, feedback)
+    work = [value for value in progress if value < 100]
+    assert len(work) > 10
+    assert work == sorted(work)  # never back to 0
+
+
+def test_the_engine_is_told_of_files_and_the_user_of_layers(context, engine, tmp_path):
+    layer = layer_named("gold deposits")
+    layer.setSubsetString("fid <= 20")
+    job = engine_job("checkdata", training(OCCURRENCES=layer.id()), context)
+    path = job.values["occurrences"]
+    assert in_layer_names(f"No occurrence of '{path}' lies inside.", [job]) == (
+        "No occurrence of 'gold deposits' lies inside."
+    )
+    assert in_layer_names(f"mag ({path}) is empty", [job]) == "mag ('gold deposits') is empty"
+
+
+def test_sentences_of_the_engine_name_layers(context, engine, tmp_path, monkeypatch):
+    def answer(python, arguments, on_event, is_cancelled):
+        with open(arguments[1], encoding="utf-8") as file:
+            path = json.load(file)["jobs"][0]["occurrences"]
+        events = JobStarted(1, 1, "Check", "check"), Warning(f"'{path}' is odd.")
+        for event in events:
+            on_event(event)
+        return Outcome(FAILED, f"No occurrence of '{path}' lies inside the grid.", events=events)
+
+    monkeypatch.setattr("geocfm_qgis.algorithms.engine_algorithm.run_engine", answer)
+    layer = layer_named("gold deposits")
+    layer.setSubsetString("fid <= 20")
+    feedback, path = QgsProcessingFeedback(False), tmp_path / "report.html"
+    run("checkdata", training(OCCURRENCES=layer.id(), OUTPUT=str(path)), context, feedback)
+    for said in (feedback.textLog(), html.unescape(path.read_text(encoding="utf-8"))):
+        assert "'gold deposits' is odd." in said
+        assert "No occurrence of 'gold deposits' lies inside the grid." in said
+
+
+def test_points_are_written_in_formats_that_qgis_opens_as_points(provider, context, engine):
+    assert "csv" not in provider.supportedOutputVectorLayerExtensions()
+    said = problem(provider, "sample", mapping(OUTPUT="/tmp/points.csv"), context)
+    assert "must end in .gpkg or .geojson" in said
+
+
 def test_temporary_layers_have_the_engines_formats(context, engine):
     assert run("map", mapping(), context)["OUTPUT"].endswith(".tif")
     assert run("sample", mapping(DRAWS=2), context)["OUTPUT"].endswith(".gpkg")
@@ -380,6 +467,17 @@ def test_checking_answers_that_training_is_impossible(context, engine, tmp_path)
     assert found == {"USED": 0, "CAN_TRAIN": False, "OUTPUT": str(path)}
     assert "90 GB of memory" in path.read_text(encoding="utf-8")
     assert "90 GB of memory" in feedback.textLog()
+
+
+@pytest.mark.parametrize("behaviour", ["missing", "lacks_everything", "new_protocol"])
+def test_an_engine_that_does_not_work_says_nothing_of_the_data(
+    context, engine, behaviour, tmp_path
+):
+    engine(behaviour)
+    path = tmp_path / "report.html"
+    with pytest.raises(QgsProcessingException):
+        run("checkdata", training(OUTPUT=str(path)), context)
+    assert not path.exists()
 
 
 def test_the_engines_sentence_is_the_algorithms(context, engine, tmp_path):
@@ -437,13 +535,30 @@ def test_a_job_file_is_run_and_its_layers_are_loaded(context, engine, tmp_path):
     file = tmp_path / "jobs.json"
     file.write_text(json.dumps({"jobs": jobs}))
     feedback = QgsProcessingFeedback(False)
-    assert run("runjobfile", {"JOB_FILE": str(file)}, context, feedback) == {"DONE": 2}
+    found = run("runjobfile", {"JOB_FILE": str(file)}, context, feedback)
+    assert found == {"DONE": 2, "FAILED": 0}
     assert set(context.layersToLoadOnCompletion()) == {raster, points}
     assert (tmp_path / "p.qml").exists()
     assert "Job 2 of 2" in feedback.textLog()
     again = QgsProcessingFeedback(False)
     with pytest.raises(QgsProcessingException, match="already there"):
         run("runjobfile", {"JOB_FILE": str(file)}, context, again)
+
+
+def test_one_failed_job_does_not_hide_the_results_of_others(context, engine, tmp_path):
+    engine("fail")
+    raster, points = str(tmp_path / "p.tif"), str(tmp_path / "s.gpkg")
+    jobs = [
+        {"command": "map", "checkpoint": MODEL, "raster": RASTERS, "out": raster},
+        {"command": "sample", "checkpoint": MODEL, "raster": RASTERS, "out": points},
+    ]
+    file = tmp_path / "jobs.json"
+    file.write_text(json.dumps({"jobs": jobs}))
+    feedback = QgsProcessingFeedback(False)
+    found = run("runjobfile", {"JOB_FILE": str(file)}, context, feedback)
+    assert found == {"DONE": 1, "FAILED": 1}
+    assert set(context.layersToLoadOnCompletion()) == {raster}
+    assert "90 GB of memory" in feedback.textLog()
 
 
 def test_values_by_expression_are_evaluated(context):

@@ -81,14 +81,19 @@ def test_on_linux_the_systems_folders_are_not_taken_for_those_of_qgis():
     assert child_environment.qgis_folders() == ()
 
 
-def test_the_engine_comes_from_the_plugin_and_leaves_it_clean():
+def test_the_engine_comes_from_the_plugin():
     variables = engine_environment({"PYTHONPATH": "/qgis/python", "PYTHONHOME": "/qgis", "A": "b"})
     assert variables["PYTHONPATH"] == str(engine_folder())
     assert "PYTHONHOME" not in variables
     assert variables["A"] == "b"
-    assert not variables["PYTHONPYCACHEPREFIX"].startswith(str(engine_folder().parent))
     manners = {"PYTHONSAFEPATH": "1", "PYTHONNOUSERSITE": "1", "PYTHONUTF8": "1"}
     assert {name: variables[name] for name in manners} == manners
+
+
+def test_the_engine_uses_the_bytecode_that_lies_beside_its_packages():
+    variables = engine_environment({"PYTHONDONTWRITEBYTECODE": "1", "PYTHONPYCACHEPREFIX": "/tmp"})
+    assert "PYTHONPYCACHEPREFIX" not in variables  # else PyTorch is compiled once more
+    assert "PYTHONDONTWRITEBYTECODE" not in variables
 
 
 def test_a_real_child_imports_the_engine_from_there(engine_python):
@@ -132,7 +137,7 @@ def proxy_of_qgis(own_settings):
         manager.setupDefaultProxyAndCache()
 
     yield set_proxy
-    set_proxy(proxyEnabled=False)
+    set_proxy(proxyEnabled=False, proxyExcludedUrls=[], noProxyUrls=[])
 
 
 def test_the_proxy_of_qgis_reaches_pip(proxy_of_qgis):
@@ -158,6 +163,20 @@ def test_a_proxy_that_is_entered_outweighs_the_others(proxy_of_qgis):
     proxy_of_qgis(proxyEnabled=True, proxyHost="qgis.example", proxyType="HttpProxy")
     variables = installer_environment({}, proxy="http://entered.example:3128")
     assert variables["HTTPS_PROXY"] == "http://entered.example:3128"
+
+
+def test_what_qgis_reaches_without_the_proxy_pip_does_too(proxy_of_qgis):
+    proxy_of_qgis(
+        proxyEnabled=True,
+        proxyHost="proxy.example",
+        proxyType="HttpProxy",
+        proxyExcludedUrls=["https://wheels.mine.example/simple", "intranet:8080"],
+        noProxyUrls=["http://10.0.0.7/"],
+    )
+    variables = installer_environment({"NO_PROXY": "localhost, 10.0.0.7"})
+    assert variables["NO_PROXY"] == "localhost,10.0.0.7,wheels.mine.example,intranet"
+    assert variables["no_proxy"] == variables["NO_PROXY"]
+    assert "NO_PROXY" not in installer_environment({}, proxy="")
 
 
 def test_a_child_has_a_group_of_its_own():

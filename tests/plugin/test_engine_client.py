@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from fake_engine_fixture import fake_python, is_gone, noted_pids
 
-from geocfm_qgis import engine_process, engine_troubles
+from geocfm_qgis import child_process, engine_process, engine_troubles
 from geocfm_qgis.engine_client import (
     Artifact,
     EngineUnusable,
@@ -20,6 +20,8 @@ from geocfm_qgis.engine_client import (
     Outcome,
     Progress,
     Started,
+    Warning,
+    as_text,
     handshake,
     parse_event,
     run_engine,
@@ -137,7 +139,7 @@ def test_a_chain_of_jobs_gives_its_files_and_events(run, tmp_path):
     assert losses[-1] < losses[0]
     assert [job.status for job in outcome.jobs] == ["done", "done", "done"]
     assert [each.kind for each in outcome.artifacts] == [
-        *("checkpoint", "checkpoint", "log", "prospectivity", "samples"),
+        *("checkpoint", "checkpoint", "log", "occurrences", "prospectivity", "samples"),
     ]
     assert outcome.finished_artifacts == outcome.artifacts
     assert all(os.path.getsize(each.path) for each in outcome.artifacts)
@@ -173,7 +175,7 @@ def test_the_sentence_is_that_of_the_job_that_failed(run):
     assert outcome.hint == "Use a model trained with a smaller “Window”."
     assert [job.status for job in outcome.jobs] == ["done", "done", "failed"]
     assert {each.kind for each in outcome.finished_artifacts} == {
-        *("checkpoint", "log", "prospectivity")
+        *("checkpoint", "log", "occurrences", "prospectivity")
     }
 
 
@@ -226,7 +228,6 @@ def test_an_engine_of_another_version_is_refused_at_once(run, behaviour, tmp_pat
         ("crash", "(code 3): RuntimeError: no luck"),
         ("killed", "memory was not enough"),
         ("segfault", "crashed (code -11)"),
-        ("only_garbage", "without saying why (code 0)"),
         ("import_error", "could not load a library of rasterio"),
     ],
 )
@@ -235,6 +236,34 @@ def test_a_crash_is_explained(run, behaviour, said):
     assert outcome.status == "broken"
     assert said in outcome.message
     assert outcome.hint
+
+
+def test_a_program_of_which_no_event_is_heard_is_no_engine(run, tmp_path):
+    outcome = run("only_garbage")
+    assert outcome.status == "failed"
+    assert "is not a Python that can run GeoCFM's engine" in outcome.message
+    assert "GeoCFM page" in outcome.hint
+    assert "Welcome!" in outcome.transcript
+    program = tmp_path / "--window" / "python"
+    program.parent.mkdir()
+    program.write_text("#!/bin/sh\necho 'unknown option -m' >&2\nexit 2\n")
+    program.chmod(0o755)
+    outcome = run_engine(str(program), ["doctor"])
+    assert outcome.status == "failed"
+    assert outcome.message.startswith(f"{program} is not")  # a path is no option of the engine's
+    assert outcome.message.endswith("unknown option -m")
+
+
+def test_the_names_of_files_are_left_as_they_are(run, job_file):
+    odd = job_file.replace("jobs.json", "--window")
+    text = Path(job_file).read_text(encoding="utf-8").replace("/results/m.tif", "/--window/m.tif")
+    Path(job_file).write_text(text, encoding="utf-8")
+    assert f"Wrote {odd}/m.tif" in run("succeed").transcript
+
+
+def test_a_warning_is_told_from_a_note():
+    assert as_text(Note("All is well.")) == "All is well."
+    assert as_text(Warning("Few points.")) == "Worth a look: Few points."
 
 
 def test_the_transcript_holds_the_last_words(run):
@@ -261,7 +290,7 @@ def test_a_last_line_without_an_end_counts(run):
 
 
 def test_an_engine_that_falls_silent_is_ended(run, monkeypatch, tmp_path):
-    monkeypatch.setattr(engine_process, "SILENT_SECONDS", 0.3)
+    monkeypatch.setattr(child_process, "SILENT_SECONDS", 0.3)
     outcome = run("close_stdout", GEOCFM_FAKE_PIDS=tmp_path / "pids")
     assert outcome.status == "broken"
     assert "stopped answering" in outcome.message
@@ -300,7 +329,7 @@ def test_a_model_kept_on_cancel_is_no_finished_file(run):
             training.set()
 
     outcome = run(
-        "succeed", on_event=listen, is_cancelled=training.is_set, GEOCFM_FAKE_SECONDS=0.15
+        "succeed", on_event=listen, is_cancelled=training.is_set, GEOCFM_FAKE_SECONDS=0.05
     )
     assert outcome.status == "cancelled"
     (kept,) = outcome.artifacts
@@ -309,7 +338,7 @@ def test_a_model_kept_on_cancel_is_no_finished_file(run):
 
 
 def test_an_engine_that_ignores_cancel_is_ended_by_force(run, monkeypatch, tmp_path):
-    monkeypatch.setattr(engine_process, "TERMINATE_SECONDS", 0.3)
+    monkeypatch.setattr(child_process, "TERMINATE_SECONDS", 0.3)
     start = time.monotonic()
     pids = tmp_path / "pids"
     outcome = run("ignore_cancel", is_cancelled=after(0.2), grace=0.3, GEOCFM_FAKE_PIDS=pids)
@@ -319,10 +348,53 @@ def test_an_engine_that_ignores_cancel_is_ended_by_force(run, monkeypatch, tmp_p
     assert is_gone(noted_pids(pids)[0])
 
 
-def test_waiting_costs_no_processor_time(run):
+def test_waiting_costs_little_processor_time(run):
     before = time.process_time()
-    run("dawdle", is_cancelled=after(1.5))
+    run("dawdle", is_cancelled=after(1.0))
     assert time.process_time() - before < 0.5
+
+
+def training_in_a_thread(run, behaviour, pids):
+    """Run an engine as Processing does, until it trains: only QGIS's end will stop it."""
+    outcomes, trains = [], threading.Event()
+
+    def listen(event):
+        if isinstance(event, Progress) and event.stage == "Training":
+            trains.set()
+
+    def work():
+        variables = {"GEOCFM_FAKE_PIDS": pids, "GEOCFM_FAKE_SECONDS": 0.05}
+        outcomes.append(run(behaviour, on_event=listen, **variables))
+
+    worker = threading.Thread(target=work)
+    worker.start()
+    assert trains.wait(10)
+    return worker, outcomes, noted_pids(pids)[0]
+
+
+def test_at_the_end_of_qgis_engines_keep_their_models(run, tmp_path):
+    worker, outcomes, pid = training_in_a_thread(run, "succeed", tmp_path / "pids")
+    engine_process.end_all_engines()
+    assert is_gone(pid, within=0)
+    worker.join(5)
+    assert outcomes[0].status == "cancelled"
+    (kept,) = outcomes[0].artifacts
+    assert kept.path.endswith("gold.unfinished.safetensors")
+
+
+def test_at_the_end_of_qgis_a_stubborn_engine_is_ended_and_not_said_to_lack_memory(
+    run, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(engine_process, "HURRIED_GRACE_SECONDS", 0.2)
+    monkeypatch.setattr(child_process, "TERMINATE_SECONDS", 0.2)
+    worker, outcomes, pid = training_in_a_thread(run, "ignore_cancel", tmp_path / "pids")
+    start = time.monotonic()
+    engine_process.end_all_engines()
+    assert time.monotonic() - start < QUICKLY
+    assert is_gone(pid, within=0)
+    worker.join(5)
+    assert outcomes[0].status == "cancelled"
+    assert "was ended" in outcomes[0].message
 
 
 # An engine that does not start
@@ -396,10 +468,15 @@ def test_a_handshake_that_fails_says_why(tmp_path, behaviour, said, remedy):
     assert error.value.details
 
 
+def test_the_handshake_looks_at_no_jobs(tmp_path):
+    assert shaken(tmp_path, "fail").devices
+    assert shaken(tmp_path, "broken").devices
+
+
 def test_a_handshake_without_an_answer_ends(tmp_path):
     start = time.monotonic()
     with pytest.raises(EngineUnusable, match="did not answer within 1 seconds"):
-        shaken(tmp_path, "silent", timeout=1.0)
+        shaken(tmp_path, "silent", timeout=0.6)
     assert time.monotonic() - start < QUICKLY
 
 
@@ -423,13 +500,16 @@ def test_a_handshake_with_what_is_no_fitting_python(tmp_path, script, said):
     assert "GeoCFM page" in error.value.hint
 
 
-def test_a_handshake_never_starts_a_second_qgis(tmp_path):
+def test_a_second_qgis_is_never_started(tmp_path):
     started = tmp_path / "started"
     qgis = tmp_path / "qgis-bin"
     qgis.write_text(f"#!/bin/sh\ntouch '{started}'\n")
     qgis.chmod(0o755)
     with pytest.raises(EngineUnusable, match="is QGIS itself"):
         handshake(str(qgis))
+    outcome = run_engine(str(qgis), ["run", "jobs.json"])
+    assert outcome.status == "failed"
+    assert "is QGIS itself" in outcome.message
     assert not started.exists()
 
 
@@ -438,12 +518,6 @@ def test_a_handshake_with_nothing():
         handshake("")
     with pytest.raises(EngineUnusable, match="is gone"):
         handshake("/nowhere/python3")
-
-
-def test_a_handshake_with_the_real_engine(engine_python):
-    told = handshake(engine_python)
-    assert told.versions["geocfm"]
-    assert told.devices[0].name == "cpu"
 
 
 # Sentences for the codes of systems that are not here
@@ -479,6 +553,9 @@ def test_exit_codes_are_explained(code, said):
         ("OSError: libcudart.so.12: cannot open shared object file", "could not load a library"),
         ("terminate called after throwing an instance of 'std::bad_alloc'", "memory"),
         ("OSError: [WinError 1455] The paging file is too small", "memory"),
+        ("RuntimeError: module compiled against ABI version 0x1", "do not fit each other"),
+        ("AttributeError: _ARRAY_API not found", "do not fit each other"),
+        ("ValueError: numpy.dtype size changed, may indicate", "do not fit each other"),
     ],
 )
 def test_last_words_are_understood(words, said):

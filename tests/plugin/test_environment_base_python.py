@@ -1,3 +1,4 @@
+import contextlib
 import os
 import subprocess
 from pathlib import Path
@@ -5,8 +6,15 @@ from pathlib import Path
 import pytest
 from environment_support import BASE_PYTHON
 
-from geocfm_qgis.environment import base_python
-from geocfm_qgis.environment.base_python import ask, find_pythons, launcher_paths
+from geocfm_qgis.environment import base_python, python_places
+from geocfm_qgis.environment.base_python import ask, find_pythons
+from geocfm_qgis.environment.python_places import launcher_paths, likely_pythons
+
+
+@pytest.fixture(autouse=True)
+def no_other_places(monkeypatch):
+    """Only the folders that a test names are looked into."""
+    monkeypatch.setattr(python_places, "FOLDERS", ())
 
 
 def script(path, text):
@@ -35,7 +43,8 @@ def answering(path, **changes):
 
 def search(*folders, of_qgis=()):
     path = os.pathsep.join([*map(str, folders), "/bin"])
-    found = find_pythons({"PATH": path, "HOME": os.environ["HOME"]}, of_qgis=list(of_qgis))
+    variables = {"PATH": path, "HOME": os.environ["HOME"]}
+    found = find_pythons(variables=variables, of_qgis=list(of_qgis))
     return [python for python in found if not python.base.startswith("/usr")]
 
 
@@ -43,7 +52,7 @@ def test_finds_a_real_python_behind_links_once(tmp_path):
     for name in ("python3.11", "python3", "python"):
         (tmp_path / name).symlink_to(BASE_PYTHON)
     variables = {"PATH": str(tmp_path), "HOME": str(tmp_path)}
-    found = find_pythons(variables, of_qgis=[])
+    found = find_pythons(variables=variables, of_qgis=[])
     assert len(found) == 1
     assert found[0].problem == ""
     version = subprocess.run([BASE_PYTHON, "--version"], capture_output=True, text=True).stdout
@@ -53,7 +62,7 @@ def test_finds_a_real_python_behind_links_once(tmp_path):
 def test_a_python_of_an_environment_that_was_activated_stands_for_its_base(tmp_path):
     subprocess.run([BASE_PYTHON, "-m", "venv", "--without-pip", tmp_path / "my env"], check=True)
     path = os.pathsep.join([str(tmp_path / "my env" / "bin"), os.path.dirname(BASE_PYTHON)])
-    found = find_pythons({"PATH": path}, of_qgis=[])
+    found = find_pythons(variables={"PATH": path}, of_qgis=[])
     assert [python.base for python in found].count(os.path.realpath("/usr")) == 1
 
 
@@ -100,7 +109,7 @@ def test_a_debian_python_without_venv_is_recognised(tmp_path):
     (tmp_path / "ensurepip.py").write_text("")
     wrapper = script(
         tmp_path / "python3",
-        'code=$(printf "%s" "$2" | sed "s/ensurepip/ensurepip_of_debian/")\n'
+        'code=$(printf "%s" "$3" | sed "s/ensurepip/ensurepip_of_debian/")\n'
         f'exec {BASE_PYTHON} -c "$code"\n',
     )
     assert "apt install python3-venv" in ask(wrapper).problem
@@ -121,7 +130,7 @@ def test_the_tried_versions_come_first_and_problems_last(tmp_path):
 
 def test_pythons_of_qgis_are_found_without_trusting_sys_executable(monkeypatch):
     monkeypatch.setattr("sys.executable", "/usr/bin/qgis")
-    found = base_python.qgis_pythons()
+    found = python_places.qgis_pythons()
     assert "/usr/bin/qgis" not in found
     assert BASE_PYTHON in found
     assert all(Path(path).is_file() for path in found)
@@ -130,6 +139,102 @@ def test_pythons_of_qgis_are_found_without_trusting_sys_executable(monkeypatch):
 def test_what_redirects_python_does_not_reach_the_candidates(monkeypatch):
     monkeypatch.setenv("PYTHONHOME", "/nowhere")
     assert ask(BASE_PYTHON) is not None
+
+
+def test_modules_in_the_current_folder_do_not_speak_for_a_python(tmp_path, monkeypatch):
+    (tmp_path / "json.py").write_text("raise SystemExit('hijacked')")
+    (tmp_path / "platform.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w')")
+    monkeypatch.chdir(tmp_path)
+    assert ask(BASE_PYTHON) is not None
+    assert not (tmp_path / "ran").exists()
+
+
+def test_a_search_can_be_stopped(tmp_path):
+    answering(tmp_path / "python3.12")
+    variables = {"PATH": f"{tmp_path}:/bin"}
+    assert find_pythons(lambda: True, variables, of_qgis=[]) == []
+    assert find_pythons(lambda: False, variables, of_qgis=[])
+
+
+def test_the_folders_of_installers_are_looked_into_though_not_on_the_path(tmp_path, monkeypatch):
+    brewed = script(tmp_path / "homebrew" / "bin" / "python3", "")
+    official = script(tmp_path / "Versions" / "3.12" / "bin" / "python3.12", "")
+    monkeypatch.setattr(python_places, "FOLDERS", (str(tmp_path / "homebrew" / "bin"),))
+    monkeypatch.setattr(python_places, "FRAMEWORK", str(tmp_path / "Versions"))
+    assert set(likely_pythons({})) == {brewed, official}
+
+
+@pytest.mark.parametrize("has_tools", [True, False])
+def test_the_stub_of_apple_is_started_only_with_its_tools(tmp_path, monkeypatch, has_tools):
+    stub = script(tmp_path / "python3", "")
+    monkeypatch.setattr(python_places, "IS_MACOS", True)
+    monkeypatch.setattr(python_places, "APPLE_STUB", stub)
+    code = 0 if has_tools else 2
+    answer = subprocess.CompletedProcess([], code, b"")
+    monkeypatch.setattr(python_places, "_answer", lambda command: answer)
+    assert likely_pythons({"PATH": str(tmp_path)}) == ([stub] if has_tools else [])
+
+
+class Registry:
+    """Stands for winreg: nested dictionaries; a text is a key's default value."""
+
+    HKEY_CURRENT_USER, HKEY_LOCAL_MACHINE = "user", "machine"
+
+    def __init__(self, content):
+        self._content = content
+
+    @contextlib.contextmanager
+    def OpenKey(self, root, path):
+        key = self._content.get(root, {})
+        for name in path.split("\\"):
+            if name not in key:
+                raise FileNotFoundError(path)
+            key = key[name]
+        yield key
+
+    def EnumKey(self, key, number):
+        names = [name for name, value in key.items() if isinstance(value, dict)]
+        if number >= len(names):
+            raise OSError("no more")
+        return names[number]
+
+    def QueryValueEx(self, key, name):
+        if name not in key:
+            raise FileNotFoundError(name)
+        return key[name], 1
+
+    def QueryValue(self, key, name):
+        return key[""]
+
+
+def test_finds_what_is_registered_with_windows_and_in_the_users_folder(tmp_path, monkeypatch):
+    official = tmp_path / "Python312" / "python.exe"
+    conda = tmp_path / "conda" / "python.exe"
+    own = tmp_path / "Programs" / "Python" / "Python311" / "python.exe"
+    for path in (official, conda, own):
+        script(path, "")
+    registry = {
+        "user": {
+            "Software": {
+                "Python": {
+                    "PythonCore": {"3.12": {"InstallPath": {"ExecutablePath": str(official)}}},
+                    "Gone": {
+                        "3.9": {"InstallPath": {"ExecutablePath": str(tmp_path / "gone.exe")}},
+                        "3.8": {},
+                    },
+                }
+            }
+        },
+        "machine": {
+            "Software": {
+                "Python": {"ContinuumAnalytics": {"A": {"InstallPath": {"": str(conda.parent)}}}}
+            }
+        },
+    }
+    monkeypatch.setattr(python_places, "IS_WINDOWS", True)
+    monkeypatch.setattr(python_places, "winreg", Registry(registry))
+    found = likely_pythons({"PATH": "", "LOCALAPPDATA": str(tmp_path)})
+    assert found == [str(official), str(conda), str(own)]
 
 
 def test_reads_the_listing_of_the_windows_launcher():

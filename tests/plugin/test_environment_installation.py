@@ -7,11 +7,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
-from environment_support import BASE_PYTHON, write_wheel
+from environment_support import BASE_PYTHON, quick_python, write_wheel
 
+from geocfm_qgis import child_process
 from geocfm_qgis.child_environment import installer_environment
 from geocfm_qgis.environment import place, requirements
 from geocfm_qgis.environment import plan as plans
+from geocfm_qgis.environment.commands import Cancelled, run_command
 from geocfm_qgis.environment.failures import without_passwords
 from geocfm_qgis.environment.installation import Installation, remove_environment
 from geocfm_qgis.environment.lock import locked
@@ -20,7 +22,7 @@ from geocfm_qgis.environment.plan import ORDINARY, Plan
 from geocfm_qgis.environment.problem import EnvironmentProblem
 
 
-def make_plan(folder):
+def make_plan(folder, base_python):
     """Two tiny packages from a folder of wheels, with spaces and umlauts in all paths."""
     wheels = folder / "Räder für QGIS"
     write_wheel(wheels, "erz", needs=["gestein"])
@@ -29,7 +31,7 @@ def make_plan(folder):
     constraints.write_text("gestein==1.0\n", encoding="utf-8")
     return Plan(
         folder=str(folder / "Geologie Köln" / "engine"),
-        base_python=BASE_PYTHON,
+        base_python=base_python,
         build=ORDINARY,
         wheels_folder=str(wheels),
         requirements=("erz>=1",),
@@ -68,13 +70,13 @@ def importable(python, is_cancelled=None):
 @pytest.fixture(scope="module")
 def first(tmp_path_factory):
     """The one environment that is really made from nothing; the others start as its copies."""
-    plan = make_plan(tmp_path_factory.mktemp("first"))
+    plan = make_plan(tmp_path_factory.mktemp("first"), BASE_PYTHON)
     return plan, install(plan)
 
 
 @pytest.fixture
 def plan(tmp_path):
-    return make_plan(tmp_path)
+    return make_plan(tmp_path, quick_python())
 
 
 @pytest.fixture
@@ -121,7 +123,8 @@ def test_nothing_of_qgis_reaches_the_installation(half_made, tmp_path, monkeypat
 
 def test_cancel_in_the_middle_leaves_nothing_and_no_process(plan):
     folder = Path(plan.folder)
-    watched = install(plan, is_cancelled=lambda: (folder / "venv").exists())
+    real = replace(plan, base_python=BASE_PYTHON)
+    watched = install(real, is_cancelled=lambda: (folder / "venv").exists())
     assert watched.outcome.status == "cancelled"
     assert len(watched.stages) >= 1
     assert list(folder.parent.iterdir()) == []
@@ -142,6 +145,31 @@ def test_cancel_ends_what_the_command_has_started(plan, tmp_path):
     while runs(number) and time.monotonic() < deadline:
         time.sleep(0.05)
     assert not runs(number)
+
+
+def test_cancel_does_not_wait_for_a_process_out_of_reach(tmp_path, monkeypatch):
+    """One that left the group holds the output open; it is not waited for."""
+    monkeypatch.setattr(child_process, "PIPE_SECONDS", 0.2)
+    witness = tmp_path / "child"
+    slow = tmp_path / "slow"
+    slow.write_text(f"#!/bin/sh\nsetsid sleep 20 &\necho $! > '{witness}'\nwait\n")
+    slow.chmod(0o755)
+    start = time.monotonic()
+    with pytest.raises(Cancelled):
+        run_command([str(slow)], dict(os.environ), tmp_path, print, witness.exists)
+    assert time.monotonic() - start < 8
+    subprocess.run(["kill", witness.read_text().strip()], check=True)
+
+
+def test_a_command_that_is_done_does_not_wait_for_what_it_left_behind(tmp_path, monkeypatch):
+    monkeypatch.setattr(child_process, "PIPE_SECONDS", 0.2)
+    slow = tmp_path / "quick"
+    slow.write_text("#!/bin/sh\nsleep 20 &\necho done\nexit 7\n")
+    slow.chmod(0o755)
+    said, start = [], time.monotonic()
+    code = run_command([str(slow)], dict(os.environ), tmp_path, said.append, lambda: False)
+    assert (code, said) == (7, ["done"])
+    assert time.monotonic() - start < 8
 
 
 def runs(number):
@@ -288,7 +316,7 @@ def test_without_a_python_uv_brings_one(plan, tmp_path):
         '[ "$1 $2 $3" = "python install 3.12" ] || exit 9\n'
         '[ "$UV_PYTHON_INSTALL_BIN$UV_PYTHON_INSTALL_REGISTRY" = 00 ] || exit 8\n'
         'mkdir -p "$UV_PYTHON_INSTALL_DIR/cpython-3.12.9-linux-x86_64-gnu/bin"\n'
-        f"ln -s {BASE_PYTHON} "
+        f"ln -s {quick_python()} "
         '"$UV_PYTHON_INSTALL_DIR/cpython-3.12.9-linux-x86_64-gnu/bin/python3"\n'
     )
     uv.chmod(0o755)
@@ -309,6 +337,13 @@ def test_uv_itself_goes_into_our_folder_only(plan, tmp_path):
     watched = install(fetched)
     assert watched.outcome.status == "failed"  # the stand-in holds no program
     assert (Place(plan.folder).uv / "program" / "uv.py").is_file(), watched.log
+
+
+def test_only_what_lies_in_a_folder_is_inside():
+    assert place.is_inside("/usr/local/bin", "/usr/local")
+    assert not place.is_inside("/usr/local2/bin", "/usr/local")
+    assert not place.is_inside("/usr", "/usr")
+    assert not place.is_inside("", "/usr")
 
 
 def test_problems_are_said_before_anything_happens(plan, monkeypatch):

@@ -2,24 +2,27 @@
 
 import os
 import shutil
+import sys
 import threading
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
 from environment_support import (
     BASE_PYTHON,
     let_work,
+    quick_python,
     wait_until,
     write_wheel,
 )
 from qgis.core import QgsApplication
-from qgis.PyQt.QtCore import QTimer
+from qgis.PyQt import sip
+from qgis.PyQt.QtCore import QCoreApplication, QTimer
 from qgis.PyQt.QtWidgets import QApplication, QMessageBox
 
 from geocfm_qgis import settings
-from geocfm_qgis.environment import installer, place
-from geocfm_qgis.environment.base_python import ask
+from geocfm_qgis.environment import create_form, installer, place
+from geocfm_qgis.environment.base_python import FoundPython, ask
 from geocfm_qgis.environment.page import EnvironmentPage
 from geocfm_qgis.environment.place import Place
 from geocfm_qgis.environment.requirements import engine_requirements
@@ -71,7 +74,16 @@ def _pinned_or_new(name):
 
 
 @pytest.fixture
-def open_page(own_settings, qgis_parent):
+def found(monkeypatch):
+    """The Pythons that a search finds, without the search."""
+    version = ask(BASE_PYTHON).version
+    found = [FoundPython(quick_python(), version, ask(BASE_PYTHON).base, has_pip=True)]
+    monkeypatch.setattr(create_form, "find_pythons", lambda is_cancelled: found)
+    return found
+
+
+@pytest.fixture
+def open_page(own_settings, qgis_parent, found):
     """Open the page as the options do; its folder is a new one with spaces and umlauts."""
     pages = []
 
@@ -82,7 +94,7 @@ def open_page(own_settings, qgis_parent):
         wait_until(lambda: not page.createForm.is_searching())
         page.createForm.folderFile.setFilePath(str(folder))
         page.createForm.wheelsFile.setFilePath(str(wheels_folder))
-        row = page.createForm.baseCombo.findData(BASE_PYTHON)
+        row = page.createForm.baseCombo.findData(quick_python())
         page.createForm.baseCombo.setCurrentIndex(row)
         return page
 
@@ -130,6 +142,7 @@ def test_creates_repairs_and_removes(open_page, tmp_path, wheels):
     assert len(dict.fromkeys(stages)) == 3
     python = str(Place(folder).python)
     assert changes == [python]
+    assert page.pythonFile.filePath() == python
     assert settings.environment_folder() == str(folder)
     assert "The engine is ready" in page.statusTitle.text()
     assert "CPU, 2" in page.statusText.text()
@@ -150,6 +163,7 @@ def test_creates_repairs_and_removes(open_page, tmp_path, wheels):
     wait_until(idle(page))
     assert not folder.exists()
     assert settings.engine_python() == ""
+    assert page.pythonFile.filePath() == ""
     assert "no engine" in page.statusTitle.text()
 
 
@@ -164,9 +178,11 @@ def answer_question(button):
     QTimer.singleShot(200, answer)
 
 
-def test_cancel_by_its_button_leaves_nothing(open_page, tmp_path, wheels):
+def test_cancel_by_its_button_leaves_nothing(open_page, tmp_path, wheels, found):
+    found[0] = replace(found[0], path=BASE_PYTHON)  # which takes its time
     folder = tmp_path / "engine"
     page = open_page(folder, wheels)
+    page.createForm.baseCombo.setCurrentIndex(0)
     page.createForm.createButton.click()
     wait_until(lambda: (folder / "venv").exists())
     page.workView.cancelButton.click()
@@ -174,6 +190,35 @@ def test_cancel_by_its_button_leaves_nothing(open_page, tmp_path, wheels):
     assert "Cancelled" in page.workView.outcomeLabel.text()
     assert not folder.exists()
     assert settings.engine_python() == ""
+
+
+def test_the_search_finds_the_pythons_of_this_computer(own_settings, qgis_parent):
+    page = EnvironmentPage(check=friendly)
+    assert not page.createForm.is_searching()  # QGIS makes the page whenever its options open
+    page.useWay.setChecked(True)
+    page.show()
+    let_work(0.1)
+    assert not page.createForm.is_searching()
+    page.createWay.setChecked(True)
+    assert page.createForm.is_searching()
+    assert not page.createForm.createButton.isEnabled()
+    wait_until(lambda: not page.createForm.is_searching())
+    assert page.createForm.baseCombo.findData(BASE_PYTHON) >= 0
+    page.deleteLater()
+
+
+def test_the_base_of_an_environment_is_found_again(open_page, tmp_path, found):
+    folder = tmp_path / "engine"
+    (folder / "venv").mkdir(parents=True)
+    (folder / "venv" / "pyvenv.cfg").write_text("home = /usr/local/bin\n")
+    others = ("/us", "/usr", "/usr/local", "/usr/lo")
+    found[1:] = [FoundPython(f"{base}/python3", "3.12.1", base, True) for base in others]
+    settings.set_environment_folder(str(folder))
+    page = EnvironmentPage(check=friendly)
+    page.show()
+    wait_until(lambda: not page.createForm.is_searching())
+    assert page.createForm.baseCombo.currentData() == "/usr/local/python3"
+    page.deleteLater()
 
 
 def test_a_page_opened_later_shows_the_work_at_hand(open_page, tmp_path, wheels):
@@ -248,7 +293,11 @@ def test_the_fields_for_the_network_reach_the_plan(open_page, tmp_path):
     form.copyWheelsButton.click()
     command = QgsApplication.clipboard().text()
     assert command.startswith("python -m pip download")
-    assert '"rasterio>=' in command
+    assert f"--python-version 3.{sys.version_info[1]} " in command  # of the base that is chosen
+    assert "rasterio==" in command
+    form.baseCombo.setCurrentIndex(form.baseCombo.count() - 1)  # the standalone one
+    form.copyWheelsButton.click()
+    assert "--python-version 3.12 " in QgsApplication.clipboard().text()
 
 
 def test_uses_a_python_that_shakes_hands(open_page, tmp_path):
@@ -280,6 +329,26 @@ def test_a_python_that_does_not_is_not_used_and_the_reason_is_said(open_page, tm
     assert "No module named torch" in page.workView.logText.toPlainText()
 
 
+def test_a_check_ends_with_the_page(open_page, tmp_path):
+    at_work, ended = threading.Event(), threading.Event()
+
+    def patient(python, is_cancelled):
+        at_work.set()
+        while not is_cancelled():
+            ended.wait(0.01)
+        ended.set()
+
+    page = EnvironmentPage(check=patient)
+    page.useWay.setChecked(True)
+    page.pythonFile.setFilePath(BASE_PYTHON)
+    page.checkButton.click()
+    assert at_work.wait(10)
+    sip.delete(page)
+    wait_until(ended.is_set, 10)
+    let_work(0.1)
+    assert settings.engine_python() == ""
+
+
 def test_the_real_handshake_tells_versions_and_devices(own_settings, qgis_parent, engine_python):
     page = EnvironmentPage()
     page.show()
@@ -288,7 +357,8 @@ def test_the_real_handshake_tells_versions_and_devices(own_settings, qgis_parent
     page.checkButton.click()
     wait_until(page.checkButton.isEnabled)
     assert settings.engine_python() == engine_python, page.workView.outcomeLabel.text()
-    assert "cpu" in dict(settings.known_devices())
+    assert settings.known_devices()[0][0] == "cpu"
+    assert settings.known_engine()["versions"]["geocfm"]
     page.deleteLater()
 
 
@@ -309,12 +379,18 @@ def test_an_engine_set_from_outside_is_said(open_page, tmp_path, monkeypatch):
     assert "/server/python" in page.statusText.text()
 
 
-def test_the_end_of_the_plugin_ends_the_installation(open_page, tmp_path, wheels):
+@pytest.mark.parametrize("end", ["of the plugin", "of QGIS"])
+def test_the_end_ends_the_installation(open_page, tmp_path, wheels, found, end):
+    found[0] = replace(found[0], path=BASE_PYTHON)  # which takes its time
     folder = tmp_path / "engine"
     page = open_page(folder, wheels)
+    page.createForm.baseCombo.setCurrentIndex(0)
     page.createForm.createButton.click()
     wait_until(lambda: (folder / "venv").exists())
-    installer.shutdown()
+    if end == "of the plugin":
+        installer.shutdown()
+    else:
+        QCoreApplication.instance().aboutToQuit.emit()
     assert not folder.exists()
     assert not Path(f"{folder}.lock").exists()
     assert os.path.isdir(wheels)

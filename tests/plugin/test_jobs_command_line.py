@@ -15,6 +15,7 @@ from geocfm_qgis.jobs import (
     save_for_server,
     write_job_file,
 )
+from geocfm_qgis.jobs.command_line import _for_windows
 
 RASTERS = resources_folder() / "sample" / "rasters"
 OCCURRENCES = str(resources_folder() / "sample" / "occurrences.gpkg")
@@ -169,3 +170,19 @@ def test_a_dataset_of_gdals_keeps_its_name(tmp_path):
     spec = 'k=NETCDF:"/data/k.nc":potassium:1'
     save_for_server([EngineJob("check", {"raster": [spec]})], tmp_path / "j.toml")
     assert json.dumps(spec) in (tmp_path / "j.toml").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("word", "expected"),
+    [
+        ("plain", "plain"),
+        ("two words", '"two words"'),
+        ("commod1|commod2", '"commod1|commod2"'),
+        ("a=EPSG:4326;b", '"a=EPSG:4326;b"'),
+        ("C:\\R&D\\", '"C:\\R&D\\\\"'),
+        ('say"so"&more', '"say\\"so\\"&more"'),
+        *((f"a{sign}b", f'"a{sign}b"') for sign in "<>^%()!,"),
+    ],
+)
+def test_what_means_something_to_windows_is_quoted(word, expected):
+    assert _for_windows(["geocfm", word]) == f"geocfm {expected}"

@@ -111,6 +111,26 @@ def test_ranges_of_no_data_are_written_into_a_copy(tmp_path, context):
     assert valid_values(found.path) == [1, 4]
 
 
+def test_the_same_raster_is_written_once_so_that_a_job_can_go_on(tmp_path, context):
+    def found(values, upper):
+        layer = small_raster(tmp_path / "r.tif", values) if values else QgsRasterLayer(path, "r")
+        layer.dataProvider().setUserNoDataValue(1, [QgsRasterRange(2, upper)])
+        (export,) = raster_input(layer, context).exports
+        export.run()
+        return export.path
+
+    path = str(tmp_path / "r.tif")
+    written = found([1, 2, 3, 4, 5], 3)
+    stamp = os.stat(written).st_mtime_ns
+    assert found(None, 3) == written
+    assert os.stat(written).st_mtime_ns == stamp
+    assert os.listdir(os.path.dirname(written)) == ["r.tif"]
+    assert found(None, 4) != written
+    again = found([1, 2, 3, 4, 5, 6], 3)
+    assert again != written
+    assert valid_values(again) == [1, 4, 5, 6]
+
+
 def test_ranges_of_no_data_in_a_file_that_has_none(tmp_path, context):
     layer = small_raster(tmp_path / "r.tif", [1, 2, 3, 4, 5])
     layer.dataProvider().setUserNoDataValue(1, [QgsRasterRange(2, 3)])
@@ -216,12 +236,13 @@ def test_an_export_in_the_background_can_be_cancelled(context):
     feedback = QgsProcessingFeedback()
     worker = threading.Thread(target=export.run, args=(feedback,))
     worker.start()
-    while worker.is_alive() and not os.path.exists(export.path):
+    folder = os.path.dirname(export.path)
+    while worker.is_alive() and not (os.path.isdir(folder) and os.listdir(folder)):
         time.sleep(0.01)
     feedback.cancel()
     worker.join(60)
     assert not worker.is_alive()
-    assert not os.path.exists(export.path)
+    assert os.listdir(folder) == []
 
 
 def test_too_large_an_export_is_refused(context, monkeypatch):
@@ -264,8 +285,29 @@ def test_web_maps_by_gdal_are_refused(context, tmp_path):
 
 
 def test_a_layer_whose_file_is_gone_is_refused(context):
-    with pytest.raises(QgsProcessingException, match="cannot be opened"):
+    with pytest.raises(QgsProcessingException, match=r"'mag' is gone: /nowhere/mag\.tif"):
         raster_input(QgsRasterLayer("/nowhere/mag.tif", "mag"), context)
+
+
+def test_a_file_that_vanished_after_it_was_opened_is_said(layer, context):
+    os.remove(layer.source())
+    assert layer.isValid()  # QGIS still thinks so
+    with pytest.raises(QgsProcessingException, match=r"'größe 1' is gone: .*größe 1\.tif"):
+        raster_input(layer, context)
+
+
+def test_a_virtual_raster_is_made_anew_when_its_source_has_changed(tmp_path, context):
+    def written(values):
+        layer = small_raster(tmp_path / "r.tif", values, no_data=0)
+        layer.dataProvider().setUseSourceNoDataValue(1, False)
+        found = raster_input(layer, context).path
+        assert found.endswith(".vrt")
+        layer.setCrs(QgsCoordinateReferenceSystem("EPSG:28350"))
+        reference, _, _ = reference_path(layer, context, [])
+        return gdal.Open(found).RasterXSize, gdal.Open(reference).RasterXSize
+
+    assert written([1, 2, 0]) == (3, 3)
+    assert written([1, 2, 0, 4, 5]) == (5, 5)
 
 
 def test_the_reference_is_the_layers_own_raster_or_says_its_crs(layer, context):

@@ -4,6 +4,7 @@ import os
 import shutil
 
 import pytest
+from osgeo import gdal, ogr, osr
 from qgis.core import (
     QgsCoordinateReferenceSystem,
     QgsFeature,
@@ -183,6 +184,72 @@ def test_multipoints_and_missing_geometries_are_written(context):
         layer.dataProvider().addFeatures([feature])
     copy = written(occurrence_input(layer, context))
     assert sorted(each.geometry().isEmpty() for each in copy.getFeatures()) == [False, True]
+
+
+def test_a_layer_known_by_its_number_gets_its_name(context, tmp_path):
+    path = tmp_path / "two.gpkg"
+    for name in ("first", "second"):
+        mode = {} if name == "first" else {"accessMode": "update"}
+        gdal.VectorTranslate(str(path), SAMPLE, format="GPKG", layerName=name, **mode)
+    for number, name in enumerate(("first", "second")):
+        found = occurrence_input(f"{path}|layerid={number}", context)
+        assert found.values == {"occurrences": str(path), "layer": name}
+
+
+def shapefile(path, text, encoding):
+    """One point with a name, in an encoding that the file itself does not declare."""
+    source = ogr.GetDriverByName("ESRI Shapefile").CreateDataSource(str(path))
+    system = osr.SpatialReference()
+    system.ImportFromEPSG(20350)
+    layer = source.CreateLayer(path.stem, system, ogr.wkbPoint, options=["ENCODING=UTF-8"])
+    layer.CreateField(ogr.FieldDefn("name", ogr.OFTString))
+    feature = ogr.Feature(layer.GetLayerDefn())
+    feature.SetField("name", "X" * len(text))
+    feature.SetGeometry(ogr.CreateGeometryFromWkt("POINT (500000 7000000)"))
+    layer.CreateFeature(feature)
+    del feature, layer, source  # writes the file
+    table = path.with_suffix(".dbf")
+    content = bytearray(table.read_bytes().replace(b"X" * len(text), text.encode(encoding)))
+    content[29] = 0  # the number of the encoding
+    table.write_bytes(content)
+    path.with_suffix(".cpg").unlink()
+    return QgsVectorLayer(str(path), path.stem, "ogr")
+
+
+def test_an_encoding_set_in_qgis_is_kept(context, tmp_path):
+    layer = shapefile(tmp_path / "cyrillic.shp", "золото", "windows-1251")
+    layer.setProviderEncoding("windows-1251")
+    copy = written(occurrence_input(layer, context))
+    assert [feature["name"] for feature in copy.getFeatures()] == ["золото"]
+
+
+def test_a_shapefile_that_says_its_encoding_is_itself(context, tmp_path):
+    shapefile(tmp_path / "said.shp", "золото", "windows-1251")
+    (tmp_path / "said.cpg").write_text("1251")
+    layer = QgsVectorLayer(str(tmp_path / "said.shp"), "said", "ogr")
+    assert [feature["name"] for feature in layer.getFeatures()] == ["золото"]
+    assert not occurrence_input(layer, context).exports
+    layer.setProviderEncoding("UTF-8")
+    assert occurrence_input(layer, context).exports
+
+
+def test_a_file_that_vanished_after_it_was_opened_is_said(deposits, context):
+    os.remove(deposits.source().partition("|")[0])
+    assert deposits.isValid()  # QGIS still thinks so
+    with pytest.raises(QgsProcessingException, match="The file of the layer 'deposits' is gone"):
+        occurrence_input(deposits.id(), context)
+    broken = QgsVectorLayer("/nowhere/a.gpkg|layername=a", "broken", "ogr")
+    QgsProject.instance().addMapLayer(broken)
+    with pytest.raises(QgsProcessingException, match=r"'broken' is gone: /nowhere/a\.gpkg"):
+        occurrence_input(broken.id(), context)
+
+
+def test_tables_without_locations_are_said(context, tmp_path):
+    path = tmp_path / "points.csv"
+    path.write_text("e,n\n500000,7000000\n", encoding="utf-8")
+    for choose in (occurrence_input, lambda *given: area_of_interest(NO_EXTENT, UTM, *given)):
+        with pytest.raises(QgsProcessingException, match="Add Delimited Text Layer"):
+            choose(str(path), context)
 
 
 def test_no_features_and_no_layer_are_said(context):

@@ -4,8 +4,11 @@ from pathlib import Path
 
 import pytest
 from osgeo import gdal
+from panel_support import wait_until
 from qgis.core import (
     QgsCoordinateReferenceSystem,
+    QgsFeature,
+    QgsGeometry,
     QgsProject,
     QgsRasterLayer,
     QgsRectangle,
@@ -14,10 +17,10 @@ from qgis.core import (
 )
 from qgis.PyQt.QtCore import Qt
 from qgis.PyQt.QtWidgets import QApplication, QStyleOptionViewItem
-from raster_making import make_points, make_raster
+from raster_making import make_points, make_polygons, make_raster
 
-from geocfm_qgis.panel.channel_tree import CLASSES, GRID, NAME
-from geocfm_qgis.panel.choices import Channel, LayerChoices
+from geocfm_qgis.panel.channel_tree import CLASSES, GRID, NAME, ChannelTree
+from geocfm_qgis.panel.choices import Channel, Choices, LayerChoices
 from geocfm_qgis.panel.layers_step import LayersStep
 from geocfm_qgis.panel.step import READY, TO_DO, WRONG
 
@@ -49,6 +52,7 @@ def names(step):
 
 def row(step, text):
     """The row of a raster or band by its name."""
+    QApplication.processEvents()  # layers that were just added are listed
     tree = step.channelTree
     found = tree.findItems(text, Qt.MatchFlag.MatchExactly | Qt.MatchFlag.MatchRecursive, NAME)
     assert len(found) == 1, f"{len(found)} rows {text}"
@@ -60,7 +64,7 @@ def test_rasters_of_the_project_are_listed_unticked(step):
     assert step.choices() == LayerChoices()
     assert step.state().level == TO_DO
     assert step.problems() == ["No layer is ticked. Tick the rasters to learn from in step 1."]
-    assert row(step, "greenstone").text(GRID) == "EPSG:20350, 500 m"
+    assert row(step, "greenstone").text(GRID) == "500 m, EPSG:20350"
 
 
 def test_ticks_make_channels_in_the_order_shown(step):
@@ -234,7 +238,7 @@ def test_a_raster_without_crs_is_told_with_the_remedy(project, tmp_path):
     layer.setCrs(QgsCoordinateReferenceSystem("EPSG:20350"))
     QApplication.processEvents()
     assert step.problems() == []
-    assert row(step, "mag").text(GRID) == "EPSG:20350, 100 m"
+    assert row(step, "mag").text(GRID) == "100 m, EPSG:20350"
 
 
 def test_a_file_that_is_gone_is_told(project, tmp_path):
@@ -260,6 +264,77 @@ def test_an_invalid_layer_can_be_unticked_and_keeps_its_tick_when_repaired(proje
     QApplication.processEvents()
     assert names(step) == ["mag"]
     assert step.problems() == []
+
+
+def test_a_file_that_vanishes_makes_its_raster_unusable(project, tmp_path):
+    add(project, make_raster(tmp_path / "mag.tif"))
+    add(project, make_raster(tmp_path / "radio.tif"))
+    step = LayersStep(project)
+    assert row(step, "mag").text(GRID) == "100 m, EPSG:20350"
+    os.remove(tmp_path / "mag.tif")
+    step.state()  # the panel asks for it with every change
+    assert row(step, "mag").text(GRID) == "not found"
+    assert row(step, "mag").data(NAME, Qt.ItemDataRole.CheckStateRole) is None
+    assert "moved, renamed or deleted" in row(step, "mag").toolTip(NAME)
+    step.allButton.click()
+    assert names(step) == ["radio"]
+    assert [channel.name for channel in step.all_channels()] == ["radio"]
+    make_raster(tmp_path / "mag.tif")
+    step.state()
+    assert row(step, "mag").text(GRID) == "100 m, EPSG:20350"
+
+
+def test_a_web_map_out_of_reach_is_no_file_that_was_moved(project):
+    uri = "crs=EPSG:4326&format=image/png&layers=x&styles&url=http://127.0.0.1:9/wms"
+    layer = project.addMapLayer(QgsRasterLayer(uri, "far", "wms"))
+    assert not layer.isValid()
+    step = LayersStep(project)
+    assert row(step, "far").text(GRID) == "cannot be used"
+    assert "A web map gives pictures" in row(step, "far").toolTip(NAME)
+    step.set_choices(LayerChoices((Channel(layer.id(), 1, "far"),)))
+    (problem,) = step.problems()
+    assert problem.startswith("'far' cannot be used. A web map gives pictures")
+
+
+def test_columns_fit_until_the_user_drags_them(step):
+    tree = step.channelTree
+    step.resize(500, 400)
+    step.show()
+    QApplication.processEvents()
+    header = tree.header()
+    fitted = header.sectionSize(NAME)
+    assert fitted < 0.6 * tree.viewport().width()
+    header.resizeSection(NAME, fitted + 40)
+    assert header.sectionSize(NAME) == fitted + 40
+    tree.refresh()
+    step.resize(520, 400)
+    QApplication.processEvents()
+    assert header.sectionSize(NAME) == fitted + 40
+    assert header.length() == tree.viewport().width()
+
+
+def test_many_files_renew_the_list_once(project, tmp_path):
+    paths = [make_raster(tmp_path / f"r{number}.tif") for number in range(8)]
+    step = LayersStep(project)
+    told = []
+    project.layersAdded.connect(lambda layers: told.append(len(layers)))
+    step.add_files([*paths, tmp_path / "none.tif"])
+    assert told == [8]
+    assert len(names(step)) == 8
+    assert "none.tif" in step.noteLabel.text()
+
+
+def test_layers_added_one_by_one_renew_the_list_once(qgis_app, tmp_path):
+    own = QgsProject()  # while layers come into that of QGIS, the test's QGIS draws them
+    tree = ChannelTree()
+    tree.watch(own)
+    renewed = []
+    tree.refreshed.connect(lambda: renewed.append(True))
+    for number in range(8):
+        add(own, make_raster(tmp_path / f"r{number}.tif"))
+    QApplication.processEvents()
+    assert len(renewed) == 1
+    assert tree.topLevelItemCount() == 8
 
 
 def test_mixed_grids_are_said_to_be_aligned(project, tmp_path):
@@ -309,6 +384,58 @@ def test_layers_that_old_choices_name_are_missed_until_they_come(project, tmp_pa
     assert len(step.problems()) == 1
     row(step, "magnetics").setCheckState(NAME, CHECKED)
     assert step.problems() == []  # the user goes on without it
+
+
+def _stored(choices):
+    """Choices as they come back out of the history."""
+    return Choices.from_dict(json.loads(json.dumps(Choices(layers=choices).to_dict()))).layers
+
+
+def test_layers_added_again_are_known_by_their_source(project, tmp_path):
+    mag = add(project, make_raster(tmp_path / "mag.tif"))
+    radio = add(project, make_raster(tmp_path / "radio.tif", ("K", "Th")))
+    area = make_polygons(tmp_path / "area.gpkg")
+    project.addMapLayer(area)
+    step = LayersStep(project)
+    row(step, "radio_Th").setCheckState(NAME, CHECKED)
+    row(step, "radio_Th").setText(NAME, "thorium")
+    row(step, "thorium").setCheckState(CLASSES, CHECKED)
+    row(step, "mag").setCheckState(NAME, CHECKED)
+    step.channelTree.drop(
+        row(step, "radio"), row(step, "mag"), step.channelTree.DropIndicatorPosition.AboveItem
+    )
+    step.referenceCombo.setLayer(mag)
+    step.areaChoice.choose("", area.id())
+    before = _stored(step.choices())
+
+    project.removeMapLayers([mag.id(), radio.id(), area.id()])
+    new_mag = add(project, tmp_path / "mag.tif", "another name")
+    new_area = project.addMapLayer(make_polygons(tmp_path / "area.gpkg"))
+    again = LayersStep(project)
+    again.set_choices(before)
+    (problem,) = again.problems()
+    assert problem.startswith("These layers are not in the project: thorium.")
+    new_radio = add(project, tmp_path / "radio.tif")
+    wait_until(lambda: not again.problems(), seconds=1)
+    assert again.problems() == []
+    assert again.choices() == LayerChoices(
+        (Channel(new_radio.id(), 2, "thorium", True), Channel(new_mag.id(), 1, "mag")),
+        new_mag.id(),
+        "",
+        new_area.id(),
+    )
+
+
+def test_a_memory_layer_is_not_known_by_its_source(project):
+    area = project.addMapLayer(QgsVectorLayer("Polygon?crs=EPSG:20350", "area", "memory"))
+    step = LayersStep(project)
+    step.areaChoice.choose("", area.id())
+    before = _stored(step.choices())
+    project.removeMapLayer(area.id())
+    project.addMapLayer(QgsVectorLayer("Polygon?crs=EPSG:20350", "area", "memory"))
+    step.set_choices(before)
+    assert step.choices().area_layer == before.area_layer
+    assert step.problems()[-1].startswith("No polygon layer is chosen")
 
 
 def test_a_removed_reference_is_missed_and_not_replaced(step):
@@ -440,8 +567,53 @@ def test_an_area_must_be_given_in_full(step):
     assert step.choices().extent == ""
 
 
-def test_it_fits_into_a_narrow_dock(step):
-    assert step.minimumSizeHint().width() <= 380
+def test_what_is_done_to_the_polygons_of_the_area_is_told(step, qgis_app):
+    area = QgsVectorLayer("Polygon", "area", "memory")
+    area.setCrs(QgsCoordinateReferenceSystem())
+    step.project.addMapLayer(area)
+    step.areaChoice.kindCombo.setCurrentIndex(2)
+    step.areaChoice.polygonCombo.setLayer(area)
+    (problem,) = step.areaChoice.problems()
+    assert problem.startswith("The polygon layer 'area' is empty.")
+    told = []
+    step.changed.connect(lambda: told.append(step.areaChoice.problems()))
+
+    feature = QgsFeature()
+    feature.setGeometry(QgsGeometry.fromRect(QgsRectangle(0, 0, 1, 1)))
+    area.startEditing()
+    area.addFeature(feature)
+    assert wait_until(lambda: told)
+    assert "has no coordinate system" in told[-1][0]
+
+    told.clear()
+    area.setCrs(QgsCoordinateReferenceSystem("EPSG:20350"))
+    assert wait_until(lambda: told)
+    assert told[-1] == []
+    for change in (area.commitChanges, lambda: area.setSubsetString("1 = 1")):
+        told.clear()
+        change()
+        assert wait_until(lambda: told)
+
+    told.clear()
+    step.areaChoice.kindCombo.setCurrentIndex(0)
+    told.clear()
+    area.setCrs(QgsCoordinateReferenceSystem("EPSG:28350"))
+    assert not wait_until(lambda: told, seconds=0.4)  # it plays no part
+    step.project.removeMapLayer(area.id())
+
+
+def test_a_new_crs_or_source_of_a_raster_is_told(step, tmp_path):
+    layer = add(step.project, make_raster(tmp_path / "mag.tif"))
+    step.referenceCombo.setLayer(layer)
+    QApplication.processEvents()
+    told = []
+    step.changed.connect(lambda: told.append(True))
+    layer.setCrs(QgsCoordinateReferenceSystem("EPSG:28350"))
+    assert wait_until(lambda: told)
+    told.clear()
+    other = make_raster(tmp_path / "other.tif")
+    layer.setDataSource(other, "other", "gdal")
+    assert wait_until(lambda: told)
 
 
 def test_points_are_not_among_the_rasters(step):

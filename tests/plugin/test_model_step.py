@@ -1,15 +1,19 @@
 """The Model step: training, or a checkpoint with its card and its layers."""
 
+import json
 import shutil
 
 import pytest
+from qgis.core import QgsRasterLayer
 from qgis.PyQt.QtCore import QMimeData, QPointF, Qt, QUrl
 from qgis.PyQt.QtGui import QDropEvent
+from raster_making import make_raster
 
 from geocfm_qgis.bundle import resources_folder
-from geocfm_qgis.panel.choices import Channel, ModelChoices
+from geocfm_qgis.panel.choices import Channel, Choices, ModelChoices
 from geocfm_qgis.panel.model_step import ModelStep
 from geocfm_qgis.panel.step import READY, TO_DO, WRONG
+from geocfm_qgis.panel.summary import summary_sentence
 
 EXAMPLE = str(resources_folder() / "checkpoints" / "murchison_gold.safetensors")
 NAMES = ("dist_fault", "dist_greenstone_signed", "fault_density", "greenstone")
@@ -17,6 +21,13 @@ NAMES = ("dist_fault", "dist_greenstone_signed", "fault_density", "greenstone")
 
 def channels(*names):
     return [Channel(f"id_{name}", 1, name) for name in names]
+
+
+def choose(step, number, name):
+    """Choose a band for one of the model's layers, as a user does."""
+    combo = step.findChild(type(step.presetCombo), f"matchCombo{number}")
+    combo.setCurrentIndex(combo.findText(name))
+    combo.activated.emit(combo.currentIndex())
 
 
 @pytest.fixture
@@ -34,6 +45,11 @@ def test_a_new_step_trains_and_is_ready(step):
     assert step.problems() == []
     assert not step.trainBox.isHidden()
     assert step.loadBox.isHidden()
+
+
+def test_the_state_tells_of_iterations(step):
+    step.iterationsSpin.setValue(20)
+    assert step.state().text == "train for at most 20 iterations"
 
 
 def test_choices_go_in_and_out(step):
@@ -108,14 +124,53 @@ def test_layers_are_matched_by_name_and_can_be_corrected(step):
     assert "greenstone" in step.problems()[0]
     assert "dist_fault" not in step.problems()[0]
     assert step.choices().matches[0] == Channel("id_Dist Fault", 1, "dist_fault")
-    combo = step.findChild(type(step.presetCombo), "matchCombo3")
-    combo.setCurrentIndex(combo.findText("geology"))
-    combo.activated.emit(combo.currentIndex())
+    choose(step, 3, "geology")
     assert step.problems() == []
     assert step.choices().matches[3] == Channel("id_geology", 1, "greenstone")
     # a correction outlives a change of the project's layers
     step.set_channels(channels("Dist Fault", *NAMES[1:3], "geology", "greenstone"))
     assert step.choices().matches[3].layer == "id_geology"
+
+
+def test_one_band_for_two_layers_of_the_model_is_told(step):
+    step.use_checkpoint(EXAMPLE)
+    assert step.problems() == []
+    choose(step, 0, "greenstone")
+    assert step.problems() == [
+        "The model would get 'greenstone' for several of its layers: dist_fault, greenstone. "
+        "Choose another one for all but one of them in step 3."
+    ]
+    choose(step, 0, "dist_fault")
+    assert step.problems() == []
+
+
+def test_a_model_is_called_by_its_folder_where_its_own_name_says_nothing(step, tmp_path):
+    folder = tmp_path / "Gold, 5 minutes"
+    folder.mkdir()
+    shutil.copy(EXAMPLE, folder / "model.safetensors")
+    shutil.copy(EXAMPLE, folder / "copper.safetensors")
+    step.use_checkpoint(folder / "model.safetensors")
+    assert step.state().text == "Gold, 5 minutes"
+    choices = Choices(model=step.choices())
+    assert summary_sentence(choices, None).startswith("With the model Gold, 5 minutes:")
+    step.use_checkpoint(folder / "copper.safetensors")
+    assert step.state().text == "copper"
+
+
+@pytest.mark.parametrize(
+    ("minutes", "iterations", "said"),
+    [
+        (5.0, None, "Train for 5 minutes on"),
+        (1.0, None, "Train for 1 minute on"),
+        (5.0, 20, "Train for at most 20 iterations or 5 minutes on"),
+        (1.0, 1, "Train for at most 1 iteration or 1 minute on"),
+        (0.0, 20, "Train for at most 20 iterations on"),
+        (0.0, None, "Train as long as the preset says on"),
+    ],
+)
+def test_the_summary_tells_both_bounds_of_the_training(minutes, iterations, said):
+    choices = Choices(model=ModelChoices(minutes=minutes, iterations=iterations))
+    assert summary_sentence(choices, None).startswith(said)
 
 
 def test_matches_go_in_and_out(step):
@@ -126,6 +181,21 @@ def test_matches_go_in_and_out(step):
     chosen = ModelChoices(train=False, checkpoint=EXAMPLE, matches=matches)
     step.set_choices(chosen)
     assert step.choices() == chosen
+
+
+def test_matches_are_known_by_the_source_of_their_layer(step, tmp_path):
+    path = make_raster(tmp_path / "mag.tif")
+    mag = step.project.addMapLayer(QgsRasterLayer(path, "mag"))
+    step.use_checkpoint(EXAMPLE)
+    step.set_channels([Channel(mag.id(), 1, "mag")])
+    choose(step, 0, "mag")
+    before = Choices.from_dict(json.loads(json.dumps(Choices(model=step.choices()).to_dict())))
+    assert [match.layer for match in before.model.matches] == [mag.id()]
+    step.project.removeMapLayer(mag.id())
+    again = step.project.addMapLayer(QgsRasterLayer(path, "mag"))
+    step.set_channels([Channel(again.id(), 1, "mag")])
+    step.set_choices(before.model)
+    assert [match.layer for match in step.choices().matches] == [again.id()]
 
 
 def test_what_is_no_model_is_refused_in_a_sentence(step, tmp_path):

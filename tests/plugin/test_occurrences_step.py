@@ -10,6 +10,7 @@ from qgis.core import (
     QgsGeometry,
     QgsProject,
     QgsRasterLayer,
+    QgsRectangle,
     QgsVectorFileWriter,
     QgsVectorLayer,
 )
@@ -18,8 +19,8 @@ from qgis.PyQt.QtTest import QTest
 from raster_making import CELL, CORNER, make_points, make_raster
 
 from geocfm_qgis.bundle import resources_folder
-from geocfm_qgis.panel import occurrences_step, point_table
-from geocfm_qgis.panel.choices import Channel, LayerChoices, OccurrenceChoices
+from geocfm_qgis.panel import area_polygons, occurrences_step, point_table
+from geocfm_qgis.panel.choices import Channel, Choices, LayerChoices, OccurrenceChoices
 from geocfm_qgis.panel.commodity_filter import where_text
 from geocfm_qgis.panel.occurrences_step import OccurrencesStep
 from geocfm_qgis.panel.step import READY, TO_DO, WRONG
@@ -204,7 +205,10 @@ def test_choices_make_the_round_trip(step, project, mines):
     other = project.addMapLayer(make_points([(1, 1, "Ag")], "kind:string"))
     mines.selectByIds([1, 2, 3])
     for choices in (
-        OccurrenceChoices(mines.id(), True, "commodity", ("Cu", "Au", "no longer there"), True),
+        OccurrenceChoices(
+            *(mines.id(), True, "commodity", ("Cu", "Au", "no longer there"), True),
+            *((1, 2, 3), 3),
+        ),
         OccurrenceChoices(mines.id(), field="rank", values=("3",)),
         OccurrenceChoices(mines.id(), field="lost", values=("3",)),
         OccurrenceChoices(other.id()),
@@ -219,6 +223,56 @@ def test_choices_make_the_round_trip(step, project, mines):
     assert step.problems() == [
         "None of the occurrences would be used. Tick more values of the filter in step 2."
     ]
+
+
+def _stored(choices):
+    """Choices as they come back out of the history."""
+    content = Choices(occurrences=choices).to_dict()
+    return Choices.from_dict(json.loads(json.dumps(content))).occurrences
+
+
+def test_a_selection_can_be_repeated(step, mines):
+    mines.selectByIds([2, 3, 5, 7])
+    step.selectedCheck.setChecked(True)
+    before = _stored(step.choices())
+    mines.selectByIds([1])
+    step.selectedCheck.setChecked(False)
+    assert step.choices().selected == ()
+    step.set_choices(before)
+    assert sorted(mines.selectedFeatureIds()) == [2, 3, 5, 7]
+    assert step.state().text == "4 of 12 points"
+    assert step.problems() == []
+
+
+def test_a_selection_too_large_to_remember_is_not_replaced_by_another(step, mines, monkeypatch):
+    monkeypatch.setattr(occurrences_step, "MOST_REMEMBERED", 3)
+    mines.selectByIds([2, 3, 5, 7])
+    step.selectedCheck.setChecked(True)
+    before = _stored(step.choices())
+    assert before.selected == ()
+    mines.selectByIds([1, 2, 3])
+    step.set_choices(before)
+    (problem,) = step.problems()
+    assert problem.startswith("The 4 features of 'mines' that were selected for this run cannot")
+    mines.selectByIds([2, 3, 5, 7])
+    assert step.problems() == []
+
+
+def test_points_added_again_are_known_by_their_source(project, tmp_path):
+    path = _written(make_points(MINES, "commodity:string,rank:integer"), tmp_path / "mines.gpkg")
+    layer = project.addMapLayer(QgsVectorLayer(path, "mines", "ogr"))
+    step = OccurrencesStep(project)
+    layer.selectByIds([2, 3, 5])
+    step.selectedCheck.setChecked(True)
+    before = _stored(step.choices())
+    project.removeMapLayer(layer.id())
+    project.addMapLayer(make_points(MINES, "commodity:string,rank:integer"))
+    again = project.addMapLayer(QgsVectorLayer(path, "mines", "ogr"))
+    assert step.choices().layer == again.id()
+    other = OccurrencesStep(project)
+    other.set_choices(before)
+    assert other.choices().layer == again.id()
+    assert sorted(again.selectedFeatureIds()) == [2, 3, 5]
 
 
 def test_a_field_of_measurements_is_not_listed(project):
@@ -310,9 +364,38 @@ def test_reading_ends_at_the_bound(project, monkeypatch):
     )
 
 
-def test_it_fits_into_a_narrow_dock(step):
-    step.filterCheck.setChecked(True)
-    assert step.minimumSizeHint().width() <= 380
+def test_larger_cells_hold_more_points(step, raster):
+    step.deduplicateCheck.setChecked(True)
+    step.set_layer_choices(on_grid(raster))
+    assert step.state().text == "8 of 12 points"
+    step.set_layer_choices(on_grid(raster), 3200.0)
+    assert step.state().text == "2 of 12 points"
+
+
+def test_polygons_are_read_again_only_when_they_change(step, project, raster, monkeypatch):
+    area = QgsVectorLayer("Polygon?crs=EPSG:20350", "area", "memory")
+    left, top = CORNER
+    west = QgsFeature()
+    west.setGeometry(QgsGeometry.fromRect(QgsRectangle(left, top - 6400, left + 3000, top)))
+    area.dataProvider().addFeatures([west])
+    project.addMapLayer(area)
+    readings = []
+    read = area_polygons.read_polygons
+    monkeypatch.setattr(
+        area_polygons, "read_polygons", lambda layer: readings.append(layer) or read(layer)
+    )
+    chosen = on_grid(raster, area_layer=area.id())
+    for _ in range(3):
+        step.set_layer_choices(chosen)
+    assert step.state().text == "4 of 12 points"
+    assert len(readings) == 1
+    area.startEditing()
+    east = QgsFeature()
+    east.setGeometry(QgsGeometry.fromRect(QgsRectangle(left + 3000, top - 6400, left + 6400, top)))
+    area.addFeature(east)
+    step.set_layer_choices(chosen)
+    assert step.state().text == "9 of 12 points"
+    area.rollBack()
 
 
 def _written(layer, path):
@@ -373,6 +456,9 @@ def test_the_counts_are_the_engines(project, tmp_path, engine_python, sample_fol
     )
 
     cases = [
+        (mines, raster, "", (), True, False, 1300.0),
+        (mines, raster, "", (), True, True, 1300.0),
+        (gold, greenstone, "", (), True, False, 6000.0),
         (mines, raster, "commodity", ("Au",), False, False),
         (mines, raster, "commodity", ("au", "CU"), True, True),
         (mines, raster, "commodity", ("lead and zinc = rich", "Ni"), False, False),
@@ -382,12 +468,15 @@ def test_the_counts_are_the_engines(project, tmp_path, engine_python, sample_fol
     ]
     step = OccurrencesStep(project)
     jobs, counts = [], []
-    for layer, grid, field, values, deduplicate, with_area in cases:
+    for layer, grid, field, values, deduplicate, with_area, *resolution in cases:
         choices = OccurrenceChoices(layer.id(), False, field, values, deduplicate)
         step.set_choices(choices)
-        step.set_layer_choices(on_grid(grid, area_layer=area.id() if with_area else ""))
+        chosen = on_grid(grid, area_layer=area.id() if with_area else "")
+        step.set_layer_choices(chosen, *resolution)
         counts.append(step._count)
         others = {"aoi": area_file} if with_area else {}
+        if resolution:
+            others["resolution"] = resolution[0]
         jobs.append(_job(grid.source(), layer.source().partition("|")[0], choices, **others))
     assert len({count.used for count in counts}) > 3  # the cases differ
     for count, found in zip(counts, _engine_counts(engine_python, tmp_path, jobs), strict=True):

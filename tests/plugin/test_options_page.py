@@ -1,5 +1,6 @@
 import pytest
 from environment_support import let_work, wait_until
+from qgis.core import QgsApplication
 
 from geocfm_qgis import settings
 from geocfm_qgis.options_page import OPTIONS_PAGE, GeoCFMOptionsFactory
@@ -70,10 +71,36 @@ def test_new_devices_appear_when_the_engine_changes(open_options):
     assert items(page.deviceCombo) == ["auto", "mps"]
 
 
-def test_a_python_entered_without_a_check_is_not_lost(open_options):
+def refuse(python, is_cancelled=None):
+    raise RuntimeError("It lacks torch.")
+
+
+def test_ok_takes_no_python_that_was_not_seen_to_work(open_options):
+    settings.set_engine_python("/opt/good/python")
+    page = open_options()
+    inner = page.environmentPage
+    inner.useWay.setChecked(True)
+    inner.pythonFile.setFilePath("/usr/bin/python3")
+    assert "press “Check and use”" in inner.useResult.text()
+    page.apply()
+    assert settings.engine_python() == "/opt/good/python"
+    inner._check = refuse
+    inner.checkButton.click()
+    wait_until(inner.checkButton.isEnabled)
+    assert "not used" in inner.useResult.text()
+    page.apply()
+    assert settings.engine_python() == "/opt/good/python"
+
+
+def test_ok_does_not_forget_an_engine_made_meanwhile(open_options):
     page = open_options()
     page.environmentPage.useWay.setChecked(True)
-    page.environmentPage.pythonFile.setFilePath("/usr/bin/python3")
+    settings.set_engine_python("/opt/made/python")  # by another window
     page.apply()
-    assert settings.engine_python() == "/usr/bin/python3"
-    assert "not asked yet" in page.environmentPage.statusTitle.text()
+    assert settings.engine_python() == "/opt/made/python"
+
+
+def test_opening_the_options_starts_nothing(open_options):
+    page = open_options()
+    assert not page.environmentPage.createForm.is_searching()
+    assert QgsApplication.taskManager().countActiveTasks() == 0

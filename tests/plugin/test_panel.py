@@ -2,18 +2,26 @@
 
 import os
 import shlex
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from fake_engine_fixture import fake_python
 from panel_support import OpenPanel, wait_until
-from qgis.core import QgsProject
-from qgis.PyQt.QtWidgets import QAction, QApplication, QFileDialog, QScrollArea
+from qgis.core import (
+    QgsApplication,
+    QgsCoordinateReferenceSystem,
+    QgsProject,
+    QgsRasterRange,
+)
+from qgis.PyQt.QtWidgets import QAction, QApplication, QFileDialog, QPushButton, QScrollArea
 
 from geocfm_qgis import settings
 from geocfm_qgis.bundle import resources_folder
 from geocfm_qgis.options_page import OPTIONS_PAGE
 from geocfm_qgis.panel import panel as module
+from geocfm_qgis.panel import result_files
+from geocfm_qgis.panel.footed_splitter import FootedSplitter
 from geocfm_qgis.runs import history
 
 EXAMPLE = str(resources_folder() / "checkpoints" / "murchison_gold.safetensors")
@@ -62,6 +70,7 @@ def test_from_the_sample_to_a_group_of_layers(open_panel, tmp_path):
     assert top_group().name() == name
     names = [layer.name() for layer in QgsProject.instance().mapLayers().values()]
     assert "Prospectivity" in names
+    assert "Occurrences used" in names
     made = sorted(path for path in os.listdir(tmp_path / "results" / name) if path[0] != ".")
     for expected in ("evaluation", "model.safetensors", "prospectivity.tif", "samples.gpkg"):
         assert expected in made
@@ -96,6 +105,8 @@ def test_without_an_engine_all_is_visible_and_one_button_leads_to_it(open_panel)
     assert all(section.isVisible() for section in opened.panel.sections)
     assert not opened.find("runButton").isEnabled()
     assert "no engine" in opened.find("runButton").toolTip()
+    assert opened.panel.report.sentences() == []  # the banner has said it
+    assert opened.find("engineDiagnosticsButton").isHidden()
     opened.find("setupButton").click()
     assert opened.iface.options_opened == [OPTIONS_PAGE]
 
@@ -116,6 +127,8 @@ def test_an_engine_that_cannot_be_used_says_why(open_panel):
     assert wait_until(lambda: not opened.find("engineBanner").isHidden())
     assert "torch" in opened.find("bannerText").text()
     assert not opened.find("runButton").isEnabled()
+    opened.find("engineDiagnosticsButton").click()
+    assert "torch" in QApplication.clipboard().text()
 
 
 @pytest.mark.parametrize("missing", ["layers", "occurrences", "products", "model"])
@@ -174,15 +187,107 @@ def test_a_failure_shows_the_engines_sentence_and_keeps_what_finished(open_panel
     opened = open_panel()
     opened.tick_all()
     opened.wait_until_checked()
-    settings.set_engine_python(fake_python(tmp_path / "failing", "fail"))
+    fake_python(tmp_path / "succeed", "fail")  # the same program behaves otherwise now
     opened.find("runButton").click()
     opened.wait_until_ended()
     said = opened.find("endSentence").text()
     assert "90 GB of memory" in said
     assert "--" not in said
     assert "Prospectivity" in [layer.name() for layer in QgsProject.instance().mapLayers().values()]
+    assert wait_until(lambda: opened.iface.bar.currentItem() is not None)
     assert "90 GB" in opened.iface.bar.currentItem().text()
     assert history.runs(QgsProject.instance())[0].status == "failed"
+
+
+def test_what_cannot_be_written_is_said_before_the_run(open_panel, tmp_path):
+    opened = open_panel()
+    opened.tick_all()
+    opened.wait_until_checked()
+    in_the_way = tmp_path / "a file"
+    in_the_way.write_text("mine")
+    for folder in ("/proc/nowhere", str(in_the_way), str(in_the_way / "below")):
+        opened.find("folderFile").setFilePath(folder)
+        assert wait_until(lambda said=folder: said in " ".join(opened.panel.report.sentences()))
+        assert not opened.find("runButton").isEnabled()
+    opened.find("folderFile").setFilePath(str(tmp_path / "not yet" / "there"))
+    opened.wait_until_checked()
+
+
+def test_a_device_that_the_engine_does_not_have_is_said_before_the_run(open_panel):
+    opened = open_panel()
+    opened.tick_all()
+    opened.wait_until_checked()
+    assert wait_until(lambda: opened.find("deviceCombo").findData("cuda:0") > 0)
+    chosen = opened.panel.choices()
+    for device, is_there in (("cuda:7", False), ("cuda:0", True), ("auto", True)):
+        opened.panel.set_choices(replace(chosen, model=replace(chosen.model, device=device)))
+        found = [each for each in opened.panel.problems() if device in each]
+        assert bool(found) != is_there
+
+
+def test_layers_that_changed_without_a_word_are_checked_again(open_panel):
+    opened = open_panel()
+    opened.tick_all()
+    opened.wait_until_checked()
+    layer = QgsProject.instance().mapLayersByName("fault_density")[0]
+    layer.blockSignals(True)
+    layer.setCrs(QgsCoordinateReferenceSystem("EPSG:28350"))
+    layer.blockSignals(False)
+    opened.find("runButton").click()
+    assert opened.queue.current is None
+    assert opened.panel.preflight.report.status == "pending"
+    opened.run()
+    assert opened.queue.current is not None
+
+
+def test_replacing_is_said_of_one_run_only(open_panel):
+    opened = open_panel()
+    opened.tick_all()
+    opened.find("nameEdit").setText("mine")
+    opened.run()
+    opened.wait_until_ended()
+    opened.find("overwriteCheck").setChecked(True)
+    opened.run()
+    assert opened.queue.current.choices["results"]["overwrite"]
+    assert not opened.find("overwriteCheck").isChecked()
+    opened.wait_until_ended()
+
+
+def test_unfinished_work_of_other_choices_is_kept_under_its_name(open_panel):
+    opened = open_panel()
+    opened.tick_all()
+    opened.wait_until_checked()
+    first = opened.panel.choices().results
+    work = Path(result_files.run_folder(first), ".model.safetensors.work")
+    work.mkdir(parents=True)
+    (work / "seed").write_text(str(opened.panel.choices().model.seed))
+    opened.panel.refresh()
+    opened.wait_until_checked()
+    assert opened.panel.choices().results.name == first.name  # it goes on
+    opened.find("seedSpin").setValue(7)
+    opened.wait_until_checked()
+    assert opened.panel.choices().results.name == f"{first.name} (2)"
+    opened.find("seedSpin").setValue(int((work / "seed").read_text()))
+    opened.wait_until_checked()
+    assert opened.panel.choices().results.name == first.name
+    opened.find("nameEdit").setText(first.name)
+    opened.find("seedSpin").setValue(7)
+    assert wait_until(lambda: opened.panel.preflight.report.meets_other_work)
+    assert any("another name" in each for each in opened.panel.report.sentences())
+
+
+def test_nothing_but_runs_is_a_task_of_qgis(open_panel):
+    tasks = []
+    manager = QgsApplication.taskManager()
+    manager.taskAdded.connect(tasks.append)
+    opened = open_panel()
+    opened.tick_all()
+    opened.wait_until_checked()
+    assert tasks == []
+    opened.run()
+    assert len(tasks) == 1
+    opened.wait_until_ended()
+    manager.taskAdded.disconnect(tasks.append)
 
 
 def test_further_runs_are_queued(open_panel):
@@ -191,7 +296,9 @@ def test_further_runs_are_queued(open_panel):
     opened.run()
     first = opened.queue.current.name
     assert wait_until(lambda: opened.find("runButton").text() == "Run after this one")
+    opened.find("windowSpin").setValue(64)
     opened.run()
+    assert "checked when its turn comes" in opened.find("summaryLabel").text()
     assert [run.name for run in opened.queue.waiting] == [f"{first} (2)"]
     assert wait_until(lambda: opened.queue.current is None and not opened.queue.waiting, 40)
     assert [each.name for each in history.runs(QgsProject.instance())] == [f"{first} (2)", first]
@@ -285,6 +392,36 @@ def test_the_same_run_elsewhere(open_panel, tmp_path, monkeypatch):
     assert "tick" in opened.iface.bar.currentItem().text().lower()
 
 
+def test_copied_jobs_name_files_that_are_there(open_panel):
+    opened = open_panel()
+    opened.tick_all()
+    QgsProject.instance().mapLayersByName("gold deposits")[0].selectByIds([1, 2, 3])
+    opened.find("selectedCheck").setChecked(True)
+    wait_until(lambda: False, 0.05)
+    trigger(opened, "copyCommandLineAction")
+    words = shlex.split(QApplication.clipboard().text().splitlines()[0])
+    assert os.path.isfile(words[words.index("--occurrences") + 1])
+    message = opened.iface.bar.currentItem()
+    assert "temporary" in message.text()
+    assert [each.text() for each in message.findChildren(QPushButton)] == ["Save job file…"]
+
+
+def test_layers_to_export_are_saved_rather_than_copied(open_panel, tmp_path, monkeypatch):
+    opened = open_panel()
+    layer = QgsProject.instance().mapLayersByName("fault_density")[0]
+    layer.dataProvider().setUserNoDataValue(1, [QgsRasterRange(0.0, 0.001)])
+    opened.tick_all()
+    wait_until(lambda: False, 0.05)
+    QApplication.clipboard().setText("")
+    trigger(opened, "copyJobFileAction")
+    assert QApplication.clipboard().text() == ""
+    path = tmp_path / "jobs.toml"
+    monkeypatch.setattr(QFileDialog, "getSaveFileName", lambda *given: (str(path), ""))
+    opened.iface.bar.currentItem().findChildren(QPushButton)[0].click()
+    assert "jobs_inputs/fault_density.tif" in path.read_text(encoding="utf-8")
+    assert (tmp_path / "jobs_inputs" / "fault_density.tif").exists()
+
+
 def test_sample_data_and_help_are_asked_for(open_panel):
     opened = open_panel()
     heard = []
@@ -316,10 +453,19 @@ def test_it_fits_a_narrow_and_low_dock(open_panel):
     assert (panel.width(), panel.height()) == (NARROW_PX, LOW_PX)
     area = opened.find("stepsArea")
     assert area.widget().width() <= area.viewport().width()
-    assert area.height() > LOW_PX / 4
+    assert area.height() >= 0.44 * LOW_PX
     for inner in panel.findChildren(QScrollArea):
         if inner.isVisible() and inner is not area and inner.widget() is panel.run_view:
             assert inner.widget().width() <= inner.viewport().width()
+            assert inner.verticalScrollBar().maximum() == 0  # the heading of the log is seen
+    splitter = panel.findChild(FootedSplitter)
+    heights = splitter.sizes()
+    splitter.moveSplitter(200, 1)
+    wait_until(lambda: False, 0.1)
+    assert splitter.sizes()[0] < heights[0]
+    panel.resize(NARROW_PX, LOW_PX + 50)
+    wait_until(lambda: False, 0.1)
+    assert abs(splitter.sizes()[0] - 200) <= 50  # as the user wants it
 
 
 def test_the_names_that_are_promised_exist(open_panel):
@@ -335,6 +481,7 @@ def test_the_panel_leaves_nothing_behind(open_panel, tmp_path):
     opened = open_panel()
     opened.tick_all()
     opened.close()
+    assert opened.panel not in module._panels
     project = QgsProject.instance()
     project.clear()
     assert project.write(str(tmp_path / "after.qgz"))

@@ -3,6 +3,7 @@
 import pytest
 from fake_engine_fixture import fake_python, noted_pids
 from panel_support import OpenPanel, wait_until
+from qgis.PyQt.QtWidgets import QApplication
 
 from geocfm_qgis.bundle import resources_folder
 from geocfm_qgis.panel import preflight as module
@@ -125,6 +126,8 @@ def test_a_check_that_breaks_says_so_and_is_asked_again(open_panel, tmp_path, st
     assert wait_until(lambda: report.report.transcript)
     assert not report.report.can_run
     assert report.report.problems
+    opened.find("checkDiagnosticsButton").click()
+    assert "no luck" in QApplication.clipboard().text()
     settings.set_engine_python(fake_python(tmp_path / "well"))
     opened.panel.refresh()
     opened.wait_until_checked()
@@ -143,6 +146,9 @@ def test_the_view_sorts_what_is_wrong_before_what_is_worth_a_look(qgis_app):
     view.detailsButton.click()
     assert not view.detailsLabel.isHidden()
     assert "C &amp; D." in view.detailsLabel.text()
+    view.show_report(report, "Train.", briefly=True)
+    assert view.sentences() == ["A <b> is wrong."]
+    assert view.detailsButton.isHidden()
     view.show_report(module.PreflightReport(module.READY), "Train.")
     assert view.sentences() == []
     assert view.summaryLabel.text() == "Train."

@@ -1,6 +1,7 @@
 """What a run leaves in the project: one group, with what finished and nothing else."""
 
 import os
+from dataclasses import replace
 
 import pytest
 from qgis.core import (
@@ -9,11 +10,14 @@ from qgis.core import (
     QgsLayerTreeModel,
     QgsProject,
     QgsRasterLayer,
+    QgsSettings,
 )
+from qgis.gui import QgsLayerTreeView
+from qgis.PyQt.QtCore import QCoreApplication
 from small_results import (
+    MEANING,
     make_run,
     outcome_of,
-    training_job,
     write_map,
     write_points,
     write_samples,
@@ -21,6 +25,7 @@ from small_results import (
 
 from geocfm_qgis.results import add_run_layers
 from geocfm_qgis.results.run_layers import MOST_DRAW_LAYERS
+from geocfm_qgis.results.styling import KIND
 
 VALUES = [0.01 * n for n in range(400)]
 
@@ -49,14 +54,17 @@ def outcome(map_file, samples_file):
 
 @pytest.fixture
 def occurrences(tmp_path):
-    rows = [
-        (500100, 6999000, "Gold"),
-        (500200, 6999000, "copper; GOLD"),
-        (500300, 6999000, "goldfish"),
-        (500400, 6999000, None),
-    ]
-    path = tmp_path / "known.gpkg"
-    return write_points(path, rows, layer="points", fields=(("commodity", str),))
+    """The occurrences that a training used, as the engine writes them."""
+    rows = [(500100 + 100 * number, 6999000, number) for number in range(4)]
+    path = tmp_path / "model.occurrences.gpkg"
+    return write_points(path, rows, layer="occurrences", fields=(("source_id", int),))
+
+
+@pytest.fixture
+def training(outcome, occurrences):
+    """The outcome of a run that has trained first."""
+    trained = outcome_of(("train", "done", "occurrences", occurrences))
+    return replace(outcome, events=trained.events + outcome.events)
 
 
 def tree(group):
@@ -71,9 +79,9 @@ def shown(project):
     return tree(project.layerTreeRoot())
 
 
-def test_a_group_on_top_holds_all_that_the_run_made(project, outcome, occurrences):
+def test_a_group_on_top_holds_all_that_the_run_made(project, training):
     project.layerTreeRoot().addGroup("the user's own")
-    added = add_run_layers(project, make_run("North", occurrences=occurrences), outcome)
+    added = add_run_layers(project, make_run("North"), training)
     assert shown(project) == [
         (
             "North",
@@ -136,8 +144,12 @@ def test_what_did_not_finish_never_appears(project, map_file, samples_file, ende
 
 
 def test_a_run_that_finished_nothing_leaves_no_group(project, map_file, occurrences):
-    outcome = outcome_of(("map", "failed", "prospectivity", map_file), status="failed")
-    assert add_run_layers(project, make_run(occurrences=occurrences), outcome) == []
+    outcome = outcome_of(
+        ("train", "done", "occurrences", occurrences),
+        ("map", "failed", "prospectivity", map_file),
+        status="failed",
+    )
+    assert add_run_layers(project, make_run(), outcome) == []
     assert shown(project) == []
     assert project.mapLayers() == {}
 
@@ -215,14 +227,14 @@ def test_styles_are_saved_beside_the_files(project, outcome, map_file, samples_f
 
 
 def test_a_second_run_takes_over_the_layers_of_the_files_it_replaced(
-    project, tmp_path, outcome, map_file, occurrences
+    project, tmp_path, training, map_file
 ):
-    first = add_run_layers(project, make_run("First", occurrences=occurrences), outcome)
+    first = add_run_layers(project, make_run("First"), training)
     by_hand = QgsRasterLayer(map_file, "by hand")
     project.addMapLayer(by_hand)
     write_map(map_file, [100 * value for value in VALUES] + [0.0] * 40, 20, seed=2)
     write_samples(tmp_path / "samples.gpkg", draws=2, points=7)
-    second = add_run_layers(project, make_run("Second", occurrences=occurrences), outcome)
+    second = add_run_layers(project, make_run("Second"), training)
     expected = [
         "Occurrences used",
         ("Sampled points: 2 draws", ["Draw 1", "Draw 2"]),
@@ -230,6 +242,7 @@ def test_a_second_run_takes_over_the_layers_of_the_files_it_replaced(
     ]
     assert shown(project) == [("Second", expected), "by hand"]
     map_layer = second[-1]
+    assert second[0].id() == first[0].id()
     assert map_layer.id() == first[-1].id()  # what refers to it, such as a layout, still does
     assert map_layer.height() == 22
     assert map_layer.renderer().classificationMax() > 100
@@ -259,48 +272,54 @@ def test_a_group_with_a_layer_of_the_users_stays(project, tmp_path, map_file):
     assert shown(project) == [("Second", ["Prospectivity"]), ("First", ["own"])]
 
 
-def test_plain_occurrences_are_shown_from_the_users_own_file(project, outcome, occurrences):
-    run = make_run(occurrences=f"{occurrences}|layername=points", jobs=(training_job(occurrences),))
-    layer = add_run_layers(project, run, outcome)[0]
+def test_the_occurrences_shown_are_those_that_the_engine_used(project, training, occurrences):
+    layer = add_run_layers(project, make_run(), training)[0]
     assert layer.featureCount() == 4
     assert layer.source().startswith(occurrences)
-    assert not os.path.exists(f"{os.path.splitext(occurrences)[0]}.qml")
+    assert layer.customProperty(KIND) == "occurrences"
+    assert layer.metadata().abstract() == MEANING
+    assert os.path.exists(f"{os.path.splitext(occurrences)[0]}.qml")
 
 
-def test_filtered_occurrences_are_those_that_the_engine_used(
-    project, outcome, occurrences, samples_file
-):
-    job = training_job(occurrences, where=["commodity ~ gold"])
-    run = make_run(occurrences=f"{occurrences}|layername=points", jobs=(job,))
-    layer = add_run_layers(project, run, outcome)[0]
-    assert [feature["commodity"] for feature in layer.getFeatures()] == ["Gold", "copper; GOLD"]
-    assert os.path.dirname(layer.source()) == os.path.dirname(samples_file)
-
-
-def test_occurrences_of_a_temporary_file_are_kept_with_the_results(
+def test_the_occurrences_of_the_training_come_before_those_of_the_evaluation(
     project, outcome, occurrences, tmp_path
 ):
-    job = training_job(occurrences, temporary=True)
-    layer = add_run_layers(project, make_run(occurrences=occurrences, jobs=(job,)), outcome)[0]
-    os.remove(occurrences)
-    kept = tmp_path / "prospectivity_occurrences.gpkg"
-    assert layer.source().startswith(str(kept))
-    assert kept.with_suffix(".qml").exists()
-    assert sum(1 for _ in layer.getFeatures()) == 4
+    judged = write_samples(tmp_path / "occurrences.gpkg")
+    for jobs, shown_first in (
+        ([("evaluate", "done", "occurrences", judged)], judged),
+        (
+            [
+                ("evaluate", "done", "occurrences", judged),
+                ("train", "done", "occurrences", occurrences),
+            ],
+            occurrences,
+        ),
+    ):
+        whole = replace(outcome, events=outcome_of(*jobs).events + outcome.events)
+        layer = add_run_layers(project, make_run(), whole)[0]
+        assert layer.source().startswith(shown_first)
 
 
-def test_a_file_of_the_users_is_not_replaced_by_occurrences(
-    project, outcome, occurrences, tmp_path
-):
-    users = tmp_path / "prospectivity_occurrences.gpkg"
-    users.write_bytes(b"mine")
-    job = training_job(occurrences, temporary=True)
-    layer = add_run_layers(project, make_run(occurrences=occurrences, jobs=(job,)), outcome)[0]
-    assert users.read_bytes() == b"mine"
-    assert "prospectivity_occurrences_2.gpkg" in layer.source()
+def test_every_draw_knows_its_points_and_where_they_are(project, samples_file):
+    QgsSettings().setValue("qgis/walForSqlite3", True)  # as QGIS has it by itself
+    outcome = outcome_of(("sample", "done", "samples", samples_file))
+    for _ in range(2):  # the second time the layers are there
+        for layer in add_run_layers(project, make_run(), outcome):
+            assert layer.featureCount() == 4
+            assert not layer.extent().isNull()
+            assert layer.extent().xMinimum() == 500100
 
 
-def test_occurrences_that_are_gone_are_told_in_a_sentence(project, outcome):
-    added = add_run_layers(project, make_run(occurrences="/gone.gpkg"), outcome)
-    assert len(added) == 4
-    assert "/gone.gpkg" in added.problems[0]
+def test_group_and_legend_are_unfolded_where_they_are_seen(project, training, tmp_path):
+    project.addMapLayer(QgsRasterLayer(write_map(tmp_path / "own.tif", VALUES, 20), "own"))
+    view = QgsLayerTreeView()
+    root = project.layerTreeRoot()
+    model = QgsLayerTreeModel(root)
+    view.setModel(model)
+    view.show()
+    QCoreApplication.processEvents()
+    layers = {layer.name(): layer for layer in add_run_layers(project, make_run(), training)}
+    nodes = [root.children()[0], *map(root.findLayer, (layers["Prospectivity"], layers["Draw 1"]))]
+    QCoreApplication.processEvents()
+    assert [view.isExpanded(view.node2index(node)) for node in nodes] == [True] * 3
+    assert not view.isExpanded(view.node2index(root.findLayer(layers["Draw 2"])))

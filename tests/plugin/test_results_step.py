@@ -104,6 +104,19 @@ def test_an_interrupted_run_may_go_on_or_begin_anew(step):
     assert step.problems() == []
 
 
+def test_ticks_are_kept_for_each_way_to_a_model(step):
+    step.rows[1].tick.setChecked(False)
+    step.set_subject("a model", False, True)
+    assert keys(step) == ["prospectivity", "samples"]
+    step.rows[0].tick.setChecked(False)
+    step.set_subject("gold deposits", True, True)
+    assert keys(step) == ["prospectivity", "evaluation"]
+    step.set_subject("a model", False, True)
+    assert keys(step) == ["samples"]
+    step.reset()
+    assert keys(step) == ["prospectivity", "samples"]
+
+
 def test_the_name_of_an_interrupted_run_stays(step):
     name = step.choices().name
     folder = result_files.run_folder(step.choices())

@@ -10,7 +10,7 @@ from fake_engine_fixture import fake_python, is_gone, noted_pids
 from qgis.core import QgsApplication, QgsProcessingException, QgsTask
 from qgis.PyQt.QtCore import QCoreApplication, QThread
 
-from geocfm_qgis import engine_process, settings
+from geocfm_qgis import child_process, engine_process, settings
 from geocfm_qgis.engine_client import Finished, JobStarted, Progress, Started, run_engine
 from geocfm_qgis.jobs import EngineJob
 from geocfm_qgis.runs import Run, unfinished_model
@@ -61,6 +61,13 @@ def make_run(tmp_path):
         return Run(name, jobs, str(folder))
 
     return make
+
+
+def hurry(monkeypatch):
+    """Do not wait as long as a real engine needs."""
+    monkeypatch.setattr("geocfm_qgis.runs.run_task.HURRIED_GRACE_SECONDS", 0.3)
+    monkeypatch.setattr(engine_process, "HURRIED_GRACE_SECONDS", 0.3)
+    monkeypatch.setattr(child_process, "TERMINATE_SECONDS", 0.3)
 
 
 class Ear:
@@ -119,7 +126,7 @@ def test_events_and_end_come_in_the_main_thread_in_order(queue, engine, make_run
 
 
 def test_the_task_shows_its_name_and_its_progress(queue, engine, make_run):
-    engine("succeed", GEOCFM_FAKE_SECONDS=0.05)
+    engine("succeed", GEOCFM_FAKE_SECONDS=0.02)
     shown = []
     queue.add(make_run("Murchison gold"))
     (task,) = QgsApplication.taskManager().activeTasks()
@@ -142,7 +149,7 @@ def test_a_run_ends_though_nobody_else_keeps_its_task(queue, engine, make_run):
 
 
 def test_cancel_keeps_the_model_so_far(queue, engine, make_run):
-    pids = engine("succeed", GEOCFM_FAKE_SECONDS=0.2)
+    pids = engine("succeed", GEOCFM_FAKE_SECONDS=0.05)
     ear = Ear(queue)
     run = make_run("run")
     queue.add(run)
@@ -192,8 +199,7 @@ def test_equal_runs_are_told_apart(queue, engine, make_run):
 
 @pytest.mark.parametrize("behaviour", ["dawdle", "ignore_cancel", "grandchild"])
 def test_shutdown_leaves_no_process(engine, make_run, behaviour, monkeypatch):
-    monkeypatch.setattr("geocfm_qgis.runs.run_task.HURRIED_GRACE_SECONDS", 0.5)
-    monkeypatch.setattr(engine_process, "TERMINATE_SECONDS", 0.5)
+    hurry(monkeypatch)
     pids = engine(behaviour, GEOCFM_FAKE_SECONDS=60)
     queue = RunQueue()
     ear = Ear(queue)
@@ -222,7 +228,8 @@ def test_shutdown_right_after_a_start_does_not_wait_in_vain(engine, make_run):
     wait_until(lambda: QgsApplication.taskManager().countActiveTasks() == 0)
 
 
-def test_shutdown_ends_engines_that_others_started(engine, make_run, tmp_path, queue):
+def test_shutdown_ends_engines_that_others_started(engine, make_run, tmp_path, queue, monkeypatch):
+    hurry(monkeypatch)
     pids = engine("ignore_cancel")
     python = settings.engine_python()
     path = tmp_path / "jobs.json"

@@ -3,13 +3,15 @@
 import pytest
 from fake_engine_fixture import fake_python
 from panel_support import Iface, wait_until
-from qgis.PyQt.QtWidgets import QApplication, QWidget
+from qgis.core import QgsCoordinateReferenceSystem, QgsProject
+from qgis.PyQt.QtGui import QPalette
+from qgis.PyQt.QtWidgets import QApplication, QPushButton, QWidget
 
 from geocfm_qgis import settings
 from geocfm_qgis.engine_client import Progress
 from geocfm_qgis.jobs.engine_job import EngineJob
 from geocfm_qgis.panel.durations import duration_text
-from geocfm_qgis.panel.loss_curve import MOST_POINTS, LossCurve
+from geocfm_qgis.panel.loss_curve import MOST_POINTS, VALIDATION, LossCurve
 from geocfm_qgis.panel.run_keeper import RunKeeper
 from geocfm_qgis.panel.run_view import RunView
 from geocfm_qgis.runs import Run, history
@@ -29,11 +31,11 @@ class Watched:
         self.kept = []
         self.keeper.kept.connect(lambda *told: self.kept.append(told))
 
-    def add(self, name="a run"):
+    def add(self, name="a run", exports=()):
         folder = self.folder / name
         model = str(folder / "model.safetensors")
         jobs = (
-            EngineJob("train", {"out": model}, "Model"),
+            EngineJob("train", {"out": model}, "Model", exports),
             EngineJob("map", {"checkpoint": model, "out": str(folder / "map.tif")}, "Map"),
         )
         self.queue.add(Run(name, jobs, str(folder)))
@@ -41,14 +43,22 @@ class Watched:
     def button(self, name):
         return self.view.findChild(QWidget, name)
 
+    def message(self):
+        """Give the message on top, after QGIS has said its own."""
+        wait_until(lambda: False, 0.02)
+        return self.iface.bar.currentItem()
+
+    def press(self, text):
+        """Press a button of the message on top."""
+        buttons = self.message().findChildren(QPushButton)
+        next(each for each in buttons if each.text() == text).click()
+
     def wait_until_ended(self, count=1):
         assert wait_until(lambda: len(self.kept) == count)
 
 
 @pytest.fixture
 def watch(qgis_new_project, tmp_path):
-    from qgis.core import QgsProject
-
     made = []
 
     def make(behaviour="succeed", **variables):
@@ -74,13 +84,17 @@ def test_a_run_is_followed_to_its_end(watch):
     assert view.endSentence.isHidden()
     assert wait_until(lambda: "Training" in view.stageLabel.text())
     assert view.stageLabel.text() == "Step 1 of 2: Model · Training"
-    assert not view.curve.isHidden()
+    assert not view.curveBox.isHidden()
+    assert not view.curveBox.isCollapsed()
     assert not view.cancelHint.isHidden()
-    assert wait_until(lambda: view.timeLabel.text() == "0 s left")
+    assert wait_until(lambda: view.timeLabel.text() == "this step: 0 s left")
+    assert view.progressBar.value() <= 500  # the model is half of the run
     assert wait_until(lambda: "Mapping" in view.stageLabel.text())
+    assert view.progressBar.value() >= 500
     assert view.cancelHint.isHidden()
     watched.wait_until_ended()
     assert view.workBox.isHidden()
+    assert view.curveBox.isCollapsed()
     assert view.endSentence.text().startswith("Finished in ")
     assert len(view.curve.training) == 10
     assert len(view.curve.validation) == 10
@@ -94,14 +108,12 @@ def test_a_run_is_followed_to_its_end(watch):
 
 
 def test_finished_layers_come_into_the_project_and_the_run_into_its_history(watch):
-    from qgis.core import QgsProject
-
     watched = watch()
     watched.add()
     watched.wait_until_ended()
     project = QgsProject.instance()
     assert project.layerTreeRoot().children()[0].name() == "a run"
-    assert [layer.id() for layer in watched.kept[0][2]] == list(project.mapLayers())
+    assert {layer.id() for layer in watched.kept[0][2]} == set(project.mapLayers())
     assert [(each.name, each.status) for each in history.runs(project)] == [("a run", "done")]
     for name in ("zoomButton", "openFolderButton", "exportButton"):
         assert watched.button(name) is not None
@@ -111,12 +123,10 @@ def test_finished_layers_come_into_the_project_and_the_run_into_its_history(watc
     after = watched.iface.canvas.extent()
     assert after != before
     assert after.contains(watched.kept[0][2][0].extent())
-    assert "finished" in watched.iface.bar.currentItem().text()
+    assert "finished" in watched.message().text()
 
 
 def test_cancel_keeps_the_best_model_and_offers_it(watch):
-    from qgis.core import QgsProject
-
     watched = watch(GEOCFM_FAKE_SECONDS="0.2")
     used = []
     watched.view.use_model.connect(used.append)
@@ -145,7 +155,7 @@ def test_a_failure_shows_the_engines_sentence(watch):
     watched.view.use_model.connect(used.append)
     watched.button("useModelButton").click()  # the training was done
     assert used == [str(watched.folder / "a run" / "model.safetensors")]
-    assert "90 GB of memory" in watched.iface.bar.currentItem().text()
+    assert "90 GB of memory" in watched.message().text()
 
 
 def test_an_error_of_ours_offers_diagnostics(watch):
@@ -180,15 +190,92 @@ def test_a_view_made_later_shows_the_run_at_work(watch):
 
 
 def test_results_of_a_project_that_was_closed_stay_out_of_the_next(watch):
-    from qgis.core import QgsProject
-
     watched = watch(GEOCFM_FAKE_SECONDS="0.02")
     watched.add()
     QgsProject.instance().clear()
     watched.wait_until_ended()
     assert QgsProject.instance().mapLayers() == {}
     assert history.runs(QgsProject.instance()) == []
-    assert str(watched.folder) in watched.iface.bar.currentItem().text()
+    assert str(watched.folder) in watched.message().text()
+
+
+def test_results_come_into_their_project_when_it_was_opened_anew(watch, tmp_path):
+    watched = watch(GEOCFM_FAKE_SECONDS="0.02")
+    project = QgsProject.instance()
+    watched.add()
+    watched.add("second")
+    path = str(tmp_path / "mine.qgz")
+    assert project.write(path)
+    project.clear()
+    assert project.read(path)
+    watched.wait_until_ended(2)
+    names = [node.name() for node in project.layerTreeRoot().children()]
+    assert names == ["second", "a run"]
+
+
+def test_results_of_another_project_can_be_added_to_this_one(watch):
+    watched = watch(GEOCFM_FAKE_SECONDS="0.02")
+    watched.add()
+    project = QgsProject.instance()
+    project.clear()
+    watched.wait_until_ended()
+    assert project.mapLayers() == {}
+    watched.press("Add to this project")
+    watched.press("Add to this project")
+    assert project.layerTreeRoot().children()[0].name() == "a run"
+    assert len(history.runs(project)) == 1
+    assert watched.button("zoomButton") is not None
+
+
+def test_the_message_comes_after_qgis_own_and_has_what_one_wants_then(watch):
+    watched = watch()
+    watched.keeper.kept.connect(lambda *_: watched.iface.bar.pushMessage("Task complete"))
+    watched.add()
+    watched.wait_until_ended()
+    texts = [each.text() for each in watched.message().findChildren(QPushButton)]
+    assert texts == ["Zoom to result", "Open folder", "Show"]
+    watched.iface.canvas.setDestinationCrs(watched.kept[0][2][0].crs())
+    watched.press("Zoom to result")
+    assert watched.iface.canvas.extent().contains(watched.kept[0][2][0].extent())
+    shown = []
+    watched.keeper.show_panel.connect(lambda: shown.append(True))
+    watched.press("Show")
+    assert shown
+
+
+def test_layers_that_were_removed_are_not_zoomed_to(watch):
+    watched = watch()
+    watched.add()
+    watched.wait_until_ended()
+    project = QgsProject.instance()
+    first, *others = list(project.mapLayers())
+    assert not watched.button("zoomButton").isHidden()
+    project.removeMapLayer(first)
+    watched.button("zoomButton").click()
+    project.removeMapLayers(others)
+    assert watched.button("zoomButton").isHidden()
+    watched.press("Zoom to result")  # of the message, which is still there
+
+
+def test_zooming_to_where_the_map_has_no_place_does_nothing(watch):
+    watched = watch()
+    watched.add()
+    watched.wait_until_ended()
+    # Western Australia is beyond the horizon of this one
+    text = "PROJ:+proj=ortho +lat_0=30 +lon_0=-60 +datum=WGS84"
+    watched.iface.canvas.setDestinationCrs(QgsCoordinateReferenceSystem(text))
+    before = watched.iface.canvas.extent()
+    watched.button("zoomButton").click()
+    assert watched.iface.canvas.extent() == before
+
+
+def test_another_project_begins_without_the_report_of_a_run(watch):
+    watched = watch()
+    watched.add()
+    watched.wait_until_ended()
+    assert not watched.view.isHidden()
+    QgsProject.instance().clear()
+    assert watched.view.isHidden()
 
 
 def test_the_curve_marks_each_validation_once_and_stays_small(qgis_app):
@@ -217,12 +304,28 @@ def test_the_curve_is_painted(qgis_app):
     assert curve.grab().toImage() == blank
 
 
+def test_the_curve_is_seen_in_dark_themes(qgis_app):
+    curve = LossCurve()
+    curve.setStyleSheet("QLabel { color: #ff0000; }")  # how they tell the colour of texts
+    palette = curve.palette()
+    palette.setColor(QPalette.ColorRole.Highlight, VALIDATION)
+    curve.setPalette(palette)
+    curve.resize(300, 120)
+    for percent in (10, 50, 90):
+        curve.add(percent, {"loss": 2.0, "validation": 1.0})
+    image = curve.grab().toImage()
+    pixels = [image.pixelColor(x, y) for x in range(300) for y in range(120)]
+    assert any(each.red() > 220 and each.green() + each.blue() < 150 for each in pixels)
+    assert any(each.blue() > each.red() + 80 for each in pixels)
+
+
 def test_progress_without_a_job_is_shown_as_a_stage(watch):
     watched = watch("dawdle")
-    watched.add()
-    watched.view._on_event(None, Progress("Exporting layers", 40.0, 100.0))
+    watched.add(exports=(object(), object()))
+    for percent in (40.0, 100.0, 0.0, 50.0):
+        watched.queue.told.emit(watched.queue.current, Progress("Exporting layers", percent, 100.0))
     assert watched.view.stageLabel.text() == "Exporting layers"
-    assert watched.view.progressBar.value() == 400
+    assert watched.view.progressBar.value() == 75  # of 1000; all exports are a tenth of the run
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from geocfm_qgis.wording import JOB_FILE_NAME, in_qgis_words, labels
+from geocfm_qgis.labels import label, labels
+from geocfm_qgis.wording import JOB_FILE_NAME, in_qgis_words
 
 ROOT = Path(__file__).resolve().parents[2]
 ENGINE = ROOT / "engine" / "geocfm"
@@ -81,8 +82,8 @@ def test_every_key_of_a_job_has_a_label():
         (
             "Layer geology holds 7 different whole numbers: if they are codes, give --classes "
             "geology.",
-            "Layer geology holds 7 different whole numbers: if they are codes, tick “Classes” for "
-            "geology.",
+            "Layer geology holds 7 different whole numbers: if they are codes, mark geology as "
+            "“Classes”.",
         ),
         (
             "Use --window 64 or --set training.batch=2.",
@@ -118,9 +119,24 @@ def test_every_key_of_a_job_has_a_label():
             "mine.toml: jobs[1].window: 8 cannot be used.",
         ),
         ("occurrences: '/a b.gpkg' does not exist.", "Occurrences: '/a b.gpkg' does not exist."),
+        ("There is a mistake in the job file.", "It cannot be run like this."),
+        ("There are 12 mistakes in the job file.", "It cannot be run like this."),
         ("", ""),
     ],
 )
 def test_sentences(said, expected):
     assert in_qgis_words(said) == expected
     assert in_qgis_words(expected) == expected  # so it does no harm twice
+
+
+IN_THE_PANEL = (
+    *("like", "aoi", "where", "deduplicate", "preset", "minutes", "iterations", "seed", "device"),
+    *("window", "tile", "resolution", "settings", "overwrite"),
+)
+
+
+@pytest.mark.parametrize("name", IN_THE_PANEL)
+def test_labels_stand_in_the_panel(name):
+    forms = (ROOT / "resources" / "forms").glob("*.ui")
+    texts = "".join(form.read_text(encoding="utf-8") for form in forms)
+    assert f"<string>{label(name)}</string>" in texts

@@ -42,13 +42,13 @@ def dawdle(arguments):
 def fail(arguments):
     """Fail in the last job, with the engine's sentence; the others are done."""
     started(arguments)
-    return jobs.run(arguments, failing="failed")
+    return work(arguments, failing="failed")
 
 
 def broken(arguments):
     """Fail in the last job by an error of the engine's own, with a log."""
     started(arguments)
-    return jobs.run(arguments, failing="broken")
+    return work(arguments, failing="broken")
 
 
 def crash(arguments):
@@ -209,9 +209,9 @@ BEHAVIOURS = {
 }
 
 
-def work(arguments):
-    """Do the command."""
-    return doctor() if arguments[0] == "doctor" else jobs.run(arguments)
+def work(arguments, failing=None):
+    """Do the command; `failing` is how the last of its jobs ends."""
+    return doctor() if arguments[0] == "doctor" else jobs.run(arguments, failing)
 
 
 def doctor():

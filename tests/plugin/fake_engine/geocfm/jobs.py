@@ -99,6 +99,10 @@ def rehearse(jobs):
             coming.add(job["out"])
             if os.path.exists(job["out"]) and not job.get("overwrite"):
                 problems.append(occupied(job["out"]))
+            if is_of_another_seed(job):
+                problems.append(
+                    "Unfinished work of another job waits: seed was 99. Run it as it was."
+                )
         row = {"number": number, "name": job["name"], "command": job["command"], "seconds": 0.0}
         status = "problem" if problems else "ready"
         rows.append({**row, "status": status, "message": "\n".join(problems), "artifacts": []})
@@ -118,6 +122,13 @@ def occupied(out):
         f"{out}: already there, and not from this very job. "
         "Choose another name, or replace what is there with --overwrite."
     )
+
+
+def is_of_another_seed(job):
+    """Whether a test has left a work folder with the seed of another job."""
+    out = Path(job["out"])
+    seed = out.with_name(f".{out.name}.work") / "seed"
+    return seed.exists() and seed.read_text() != str(job.get("seed"))
 
 
 def attempt(job, failing):
@@ -225,6 +236,9 @@ def train(job, wrote):
     wrote("checkpoint", out, "the best model on the validation tiles")
     wrote("checkpoint", last, "the model at the end of training")
     wrote("log", log, "every training value, one JSON object per line")
+    used = out.with_name(f"{out.stem}.occurrences.gpkg")
+    shutil.copyfile(POINTS, used)
+    wrote("occurrences", used, "255 occurrences used")
 
 
 def draw_map(job, wrote):

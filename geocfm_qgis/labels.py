@@ -1,0 +1,56 @@
+"""What everything a user can set is called in QGIS: the same in panel, Processing and messages."""
+
+from __future__ import annotations
+
+from .translation import tr
+
+
+def labels():
+    """Give the label in QGIS of every option of the engine, by the option's name in job files."""
+    return {
+        "raster": tr("Layers"),
+        "classes": tr("Classes"),
+        "raster_crs": tr("Layer CRS"),
+        "nodata": tr("No data"),
+        "like": tr("Reference grid"),
+        "crs": tr("CRS of the grid"),
+        "resolution": tr("Cell size"),
+        "extent": tr("Extent"),
+        "aoi": tr("Area of interest"),
+        "aoi_layer": tr("Area of interest"),
+        "occurrences": tr("Occurrences"),
+        "layer": tr("Occurrences"),
+        "occurrences_crs": tr("Layer CRS"),
+        "where": tr("Filter by field"),
+        "x_column": tr("X field"),
+        "y_column": tr("Y field"),
+        "deduplicate": tr("One per cell"),
+        "preset": tr("Preset"),
+        "minutes": tr("Train for"),
+        "iterations": tr("Iterations"),
+        "seed": tr("Seed"),
+        "device": tr("Compute on"),
+        "window": tr("Window"),
+        "tile": tr("Held-out tile"),
+        "set": tr("Other settings"),
+        "settings": tr("Other settings"),
+        "checkpoint": tr("Trained model"),
+        "points": tr("Points in each"),
+        "draws": tr("Draws"),
+        "solver": tr("Solver"),
+        "steps": tr("Steps of the solver"),
+        "combine": tr("How windows are combined"),
+        "out": tr("Result"),
+        "overwrite": tr("Replace results that are there"),
+        "name": tr("Name"),
+    }
+
+
+def label(name):
+    """Give the label of one option."""
+    return labels()[name]
+
+
+def label_with_unit(name, unit):
+    """Give the label of a number that is written without its unit beside it."""
+    return tr("{label} ({unit})").format(label=label(name), unit=unit)

@@ -1,0 +1,57 @@
+"""The temporary inputs of a run, kept in its folder so that the run can be done again later."""
+
+from __future__ import annotations
+
+import filecmp
+import os
+import shutil
+from dataclasses import replace
+
+FOLDER = "inputs"  # within that of the run
+PATHS = {"occurrences", "like", "aoi"}
+LARGEST = 50_000_000  # bytes; QGIS waits while they are copied
+
+
+def keep_inputs(run):
+    """Give the run's jobs with kept files in place of temporary ones, and what is not kept."""
+    kept, lost = {}, []
+    for path in dict.fromkeys(path for job in run.jobs for path in job.temporary):
+        copy = "" if run.temporary else _copied(path, run.folder)
+        if copy:
+            kept[path] = copy
+        else:
+            lost.append(path)
+    return tuple(replace(job, values=_with_kept(job.values, kept)) for job in run.jobs), lost
+
+
+def _copied(path, run_folder):
+    """Copy a file; give its new place, or an empty text if it is too large or cannot be."""
+    stem, suffix = os.path.splitext(os.path.basename(path))
+    folder = os.path.join(run_folder, FOLDER)
+    target, number = os.path.join(folder, stem + suffix), 2
+    try:
+        if not os.path.isdir(run_folder) or os.path.getsize(path) > LARGEST:
+            return ""
+        os.makedirs(folder, exist_ok=True)
+        while os.path.exists(target):
+            if filecmp.cmp(path, target, shallow=False):
+                return target
+            target, number = os.path.join(folder, f"{stem}_{number}{suffix}"), number + 1
+        return shutil.copyfile(path, target)
+    except OSError:
+        return ""
+
+
+def _with_kept(values, kept):
+    paths = {key: kept.get(values[key], values[key]) for key in PATHS.intersection(values)}
+    changed = {**values, **paths}
+    if "raster" in values:
+        changed["raster"] = [_kept_spec(spec, kept) for spec in values["raster"]]
+    return changed
+
+
+def _kept_spec(spec, kept):
+    """A spec of ours is always name=path:band."""
+    name, _, rest = spec.partition("=")
+    path, _, band = rest.rpartition(":")
+    return f"{name}={kept.get(path, path)}:{band}"
