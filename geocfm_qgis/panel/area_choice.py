@@ -8,6 +8,7 @@ from ..bundle import load_form
 from ..compat import POLYGON_LAYERS
 from ..translation import tr
 from .extent_text import extent_text, parse_extent
+from .layer_watch import LayerWatch
 
 WHOLE_GRID, EXTENT, POLYGONS = range(3)  # as in the form
 
@@ -20,12 +21,14 @@ class AreaChoice(QWidget):
     def __init__(self, parent=None):
         super().__init__(parent)
         self._project = None
+        self._watch = LayerWatch(self)
         load_form("area_choice", self)
         if qgis.utils.iface is not None:
             self.extentWidget.setMapCanvas(qgis.utils.iface.mapCanvas())
         self.kindCombo.currentIndexChanged.connect(self._kind_changed)
         self.extentWidget.extentChanged.connect(self._told)
-        self.polygonCombo.chosen.connect(self.changed)
+        self.polygonCombo.chosen.connect(self._polygons_chosen)
+        self._watch.changed.connect(self._polygons_changed)
         self._show_kind()
 
     def prepare(self, project):
@@ -43,13 +46,17 @@ class AreaChoice(QWidget):
         """Give the id of the polygon layer, empty if none is chosen."""
         return self.polygonCombo.layer_id() if self.kindCombo.currentIndex() == POLYGONS else ""
 
-    def choose(self, extent, layer_id):
-        """Show an extent or a polygon layer; both empty for the whole grid."""
+    def origins(self):
+        """Give where the polygon layer comes from, see layer_origins."""
+        return self.polygonCombo.origins() if self.layer_id() else {}
+
+    def choose(self, extent, layer_id, known=None):
+        """Show an extent or a polygon layer, known by its origins; both empty: the whole grid."""
         found = parse_extent(extent) if extent else None
         if found is not None:
             self.extentWidget.setOutputCrs(found[1])
             self.extentWidget.setOutputExtentFromUser(*found)
-        self.polygonCombo.choose(layer_id)
+        self.polygonCombo.choose(layer_id, known)
         self.kindCombo.setCurrentIndex(
             EXTENT if found is not None else POLYGONS if layer_id else WHOLE_GRID
         )
@@ -107,6 +114,14 @@ class AreaChoice(QWidget):
             self.extentWidget.setOutputCrs(self._likely_crs())
         self._show_kind()
         self.changed.emit()
+
+    def _polygons_chosen(self):
+        self._watch.follow(self.polygonCombo.chosen_layer())
+        self.changed.emit()
+
+    def _polygons_changed(self):
+        if self.kindCombo.currentIndex() == POLYGONS:
+            self.changed.emit()
 
     def _likely_crs(self):
         """The project's CRS, or a layer's while the project has none."""

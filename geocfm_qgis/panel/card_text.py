@@ -3,12 +3,22 @@
 from __future__ import annotations
 
 import html
+import os
 from datetime import datetime
 
 from qgis.core import QgsCoordinateReferenceSystem
 from qgis.PyQt.QtCore import QDate, QLocale
 
 from ..translation import tr
+
+PLAIN_NAMES = ("model", "model.last", "model.unfinished")  # as our own runs call their models
+
+
+def model_name(path):
+    """Give what a model is called: by its file, or by its folder where that says more."""
+    name = os.path.splitext(os.path.basename(path))[0]
+    folder = os.path.basename(os.path.dirname(path))
+    return folder if folder and name.casefold() in PLAIN_NAMES else name
 
 
 def card_sentences(card):

@@ -68,6 +68,14 @@ class ChannelMarks:
         self._layers = list(layers) + out_of_sight
         self._bands.update(bands)
 
+    def rename(self, old, new):
+        """Pass the marks of a layer on to the one that has come in its place."""
+        for own, band in [key for key in self._marks if key[0] == old]:
+            self._marks[new, band] = self._marks.pop((own, band))
+        self._layers = [new if layer == old else layer for layer in self._layers if layer != new]
+        if old in self._bands:
+            self._bands[new] = self._bands.pop(old)
+
     def take(self, channels):
         """Tick these channels and no others, in their order and by their names."""
         for key, mark in self._marks.items():

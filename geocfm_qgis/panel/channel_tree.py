@@ -1,35 +1,32 @@
 """The checklist of the project's rasters and their bands."""
 
 from qgis.core import QgsRasterLayer
-from qgis.PyQt.QtCore import QRegularExpression, Qt, QTimer, pyqtSignal
-from qgis.PyQt.QtGui import QBrush, QColor, QPalette, QRegularExpressionValidator
-from qgis.PyQt.QtWidgets import QHeaderView, QStyledItemDelegate, QTreeWidgetItem
+from qgis.PyQt.QtCore import Qt, QTimer, pyqtSignal
+from qgis.PyQt.QtGui import QBrush, QColor, QPalette
+from qgis.PyQt.QtWidgets import QTreeWidgetItem
 
+from ..jobs.raster_facts import (
+    Band,
+    at_a_glance,
+    bands,
+    clean_name,
+    details,
+    is_our_result,
+    why_unusable,
+)
 from ..translation import tr
 from .channel_marks import ChannelMarks
+from .fitting_column import FittingColumn
+from .name_delegate import NameDelegate
 from .ordered_tree import OrderedTree
-from .raster_facts import Band, at_a_glance, bands, clean_name, details, is_our_result, why_unusable
 
 NAME, GRID, CLASSES = range(3)
 LAYER_ROLE = Qt.ItemDataRole.UserRole
 BAND_ROLE = Qt.ItemDataRole.UserRole + 1  # a raster_facts.Band; None on a raster with several
-NAME_PATTERN = r"[^=/\\,]*"
 CLASH = QColor("#c0392b")
 WIDEST_NAME = 0.55  # of the width of the list
 
 CHECKED, UNCHECKED = Qt.CheckState.Checked, Qt.CheckState.Unchecked
-
-
-class NameDelegate(QStyledItemDelegate):
-    """Lets names be edited, and no other column; characters that cannot be used are not taken."""
-
-    def createEditor(self, parent, option, index):
-        """Give the line to write a name in."""
-        if index.column() != NAME:
-            return None
-        editor = super().createEditor(parent, option, index)
-        editor.setValidator(QRegularExpressionValidator(QRegularExpression(NAME_PATTERN), editor))
-        return editor
 
 
 class ChannelTree(OrderedTree):
@@ -43,30 +40,26 @@ class ChannelTree(OrderedTree):
         self._project = None
         self._marks = ChannelMarks()
         self._watched = {}
+        self._reasons = {}  # why rasters cannot be used, as shown
         self._filling = False
         self._later = QTimer(self)
         self._later.setSingleShot(True)
         self._later.timeout.connect(self.refresh)
-        self.setItemDelegate(NameDelegate(self))
+        self.setItemDelegate(NameDelegate(NAME, self))
         self.setHeaderLabels([tr("Name"), tr("Grid"), tr("Classes")])
         tip = tr(
             "Tick this where the values are codes, such as those of rock types: "
             "each code is then learned for itself."
         )
         self.headerItem().setToolTip(CLASSES, tip)
-        header = self.header()
-        header.setStretchLastSection(False)
-        header.setMinimumSectionSize(30)
-        header.setSectionResizeMode(NAME, QHeaderView.ResizeMode.ResizeToContents)
-        header.setSectionResizeMode(GRID, QHeaderView.ResizeMode.Stretch)
-        header.setSectionResizeMode(CLASSES, QHeaderView.ResizeMode.ResizeToContents)
+        self._columns = FittingColumn(self, NAME, GRID, WIDEST_NAME)
         self.itemChanged.connect(self._item_changed)
         self.row_moved.connect(self._row_moved)
 
     def watch(self, project):
         """Show the rasters of a project, from now on."""
         self._project = project
-        project.layersAdded.connect(self.refresh)
+        project.layersAdded.connect(self._refresh_later)  # of many layers each may be told
         project.layersRemoved.connect(self.refresh)
         project.readProject.connect(self.refresh)  # only then the tree of layers is complete
         self.refresh()
@@ -104,6 +97,12 @@ class ChannelTree(OrderedTree):
         self._marks.take(channels)
         self.refresh()
 
+    def replace_layers(self, ids):
+        """Pass marks on from layers that are gone to those of the same source: {old: new id}."""
+        for old, new in ids.items():
+            self._marks.rename(old, new)
+        self.refresh()
+
     def tick(self, wanted, layers=None):
         """Tick or untick all bands of the given rasters; by default of all but our own results."""
         if layers is None:
@@ -117,10 +116,15 @@ class ChannelTree(OrderedTree):
         self.refresh()
         self.marked.emit()
 
+    def look_again(self):
+        """Notice files that have gone or come back since, which nothing tells."""
+        if self._reasons != self._why_unusable():
+            self._refresh_later()
+
     def resizeEvent(self, event):
         """Leave room for the other columns beside long names."""
-        self.header().setMaximumSectionSize(int(WIDEST_NAME * self.viewport().width()))
         super().resizeEvent(event)
+        self._columns.fit()
 
     def refresh(self):
         """Show the rasters as they are now, everything marked kept."""
@@ -132,6 +136,7 @@ class ChannelTree(OrderedTree):
             if item.childCount() and not item.isExpanded()
         }
         scrolled = self.verticalScrollBar().value()
+        self._reasons = self._why_unusable()
         self._filling = True
         try:
             self.clear()
@@ -142,8 +147,12 @@ class ChannelTree(OrderedTree):
             self._show_clashes()
         finally:
             self._filling = False
+        self._columns.fit()
         self.verticalScrollBar().setValue(scrolled)
         self.refreshed.emit()
+
+    def _why_unusable(self):
+        return {layer.id(): why_unusable(layer) for layer in self.rasters()}
 
     def _bands(self, layer):
         if layer.isValid():
@@ -159,6 +168,7 @@ class ChannelTree(OrderedTree):
             layer.nameChanged,
             layer.crsChanged,
             layer.dataSourceChanged,
+            layer.dataChanged,
             layer.rendererChanged,
         ):
             signal.connect(self._refresh_later)
@@ -167,7 +177,7 @@ class ChannelTree(OrderedTree):
         self._later.start(0)
 
     def _add(self, layer, expanded):
-        reason = why_unusable(layer)
+        reason = self._reasons[layer.id()]
         found = self._bands(layer)
         item = QTreeWidgetItem(self, [layer.name(), at_a_glance(layer)])
         item.setData(NAME, LAYER_ROLE, layer.id())

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field
+import dataclasses
+from dataclasses import asdict, dataclass
 
 
 @dataclass(frozen=True)
@@ -23,6 +24,7 @@ class LayerChoices:
     reference: str = ""  # id of the layer whose grid is used; the first one's if empty
     extent: str = ""  # "xmin,xmax,ymin,ymax [EPSG:28350]", as Processing writes it
     area_layer: str = ""  # id of a polygon layer; at most one of extent and area_layer is set
+    origins: dict = dataclasses.field(default_factory=dict, compare=False)  # see layer_origins
 
 
 @dataclass(frozen=True)
@@ -34,6 +36,9 @@ class OccurrenceChoices:
     field: str = ""  # keep only features whose `field` has one of `values`; empty: all
     values: tuple[str, ...] = ()
     deduplicate: bool = False
+    selected: tuple[int, ...] = ()  # ids of the selected features, unless there are too many
+    selected_count: int = 0
+    origins: dict = dataclasses.field(default_factory=dict, compare=False)  # see layer_origins
 
 
 @dataclass(frozen=True)
@@ -52,6 +57,7 @@ class ModelChoices:
     settings: tuple[str, ...] = ()  # any other, "network.width=32"
     checkpoint: str = ""
     matches: tuple[Channel, ...] = ()  # for a checkpoint: which band is which of its layers
+    origins: dict = dataclasses.field(default_factory=dict, compare=False)  # see layer_origins
 
 
 @dataclass(frozen=True)
@@ -60,7 +66,7 @@ class ProductChoice:
 
     key: str
     file_name: str
-    options: dict = field(default_factory=dict)  # e.g. {"draws": 4, "points": 500}
+    options: dict = dataclasses.field(default_factory=dict)  # e.g. {"draws": 4, "points": 500}
 
 
 @dataclass(frozen=True)
@@ -100,7 +106,8 @@ class Choices:
             (results, "products", ProductChoice),
         ):
             values[key] = tuple(kind(**_known(kind, each)) for each in values.get(key, ()))
-        for values, key in ((occurrences, "values"), (model, "settings")):
+        texts = ((occurrences, "values"), (occurrences, "selected"), (model, "settings"))
+        for values, key in texts:
             values[key] = tuple(values.get(key, ()))
         return cls(
             LayerChoices(**layers),

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import os
 
-from qgis.core import QgsApplication
 from qgis.PyQt.QtCore import QObject, pyqtSignal
 
 from .. import settings
+from ..background import BackgroundTask
 from ..engine_client import EngineUnusable, handshake
 from ..translation import tr
-from .background_task import BackgroundTask
 
 
 class EngineState(QObject):
@@ -24,6 +23,7 @@ class EngineState(QObject):
         self._task = None
         self.devices = ()  # (name, description)
         self.problem = ""  # a sentence with its remedy, if there is no engine that works
+        self.unusable = None  # what the engine answered instead of who it is
 
     def refresh(self):
         """Look at the settings, and ask the engine if it is another one than before."""
@@ -31,6 +31,7 @@ class EngineState(QObject):
             return
         self._known = _known_now()
         self.stop()
+        self.unusable = None
         python = settings.engine_python()
         self.devices = tuple(settings.known_devices())
         if not python:
@@ -43,8 +44,7 @@ class EngineState(QObject):
             ).format(path=python)
         else:
             self.problem = ""
-            self._task = _HandshakeTask(python, self._on_answer)
-            QgsApplication.taskManager().addTask(self._task)
+            self._task = _HandshakeTask(python, self._on_answer).start()
         self.changed.emit()
 
     def ask_again(self):
@@ -62,7 +62,8 @@ class EngineState(QObject):
         if task is not self._task:
             return
         self._task = None
-        self.problem = task.problem
+        self.unusable = task.unusable
+        self.problem = str(task.unusable or "")
         if task.answer is not None:
             found = task.answer.devices
             self.devices = tuple((device.name, device.description) for device in found)
@@ -79,10 +80,10 @@ class _HandshakeTask(BackgroundTask):
     def __init__(self, python, on_answer):
         super().__init__(tr("GeoCFM: asking the engine"), on_answer)
         self.python = python
-        self.answer, self.problem = None, ""
+        self.answer, self.unusable = None, None
 
     def work(self):
         try:
             self.answer = handshake(self.python, is_cancelled=self.isCanceled)
         except EngineUnusable as error:
-            self.problem = str(error)
+            self.unusable = error

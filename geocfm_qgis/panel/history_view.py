@@ -1,14 +1,17 @@
-"""The project's earlier runs: repeat one, copy its job file, or forget it."""
+"""The project's earlier runs: repeat one, see its results again, use its model, or forget it."""
 
 from __future__ import annotations
 
+import os
 from datetime import datetime
 
-from qgis.PyQt.QtCore import QDateTime, QLocale, Qt, pyqtSignal
+from qgis.PyQt.QtCore import QDateTime, QLocale, Qt, QUrl, pyqtSignal
+from qgis.PyQt.QtGui import QDesktopServices
 from qgis.PyQt.QtWidgets import (
     QApplication,
     QDialog,
-    QHBoxLayout,
+    QFileDialog,
+    QGridLayout,
     QHeaderView,
     QLabel,
     QPushButton,
@@ -17,11 +20,14 @@ from qgis.PyQt.QtWidgets import (
     QVBoxLayout,
 )
 
+from ..results import PROSPECTIVITY, SAMPLES, ExportRefused, add_run_layers, export_geotiff
 from ..runs import history
+from ..runs.replay import replay
 from ..translation import tr
 from . import theme
 
-SIZE = (560, 320)
+SIZE = (560, 360)
+COLUMNS = 4  # of buttons
 RECORD = Qt.ItemDataRole.UserRole
 ICONS = {"done": theme.DONE, "cancelled": theme.STOPPED}
 
@@ -30,6 +36,7 @@ class HistoryView(QDialog):
     """A list of runs with buttons; it stays open beside the panel."""
 
     repeat = pyqtSignal(dict)  # the choices of the run
+    use_model = pyqtSignal(str)  # the path of the model it made
 
     def __init__(self, project, parent=None):
         super().__init__(parent)
@@ -46,29 +53,18 @@ class HistoryView(QDialog):
         self.list.currentItemChanged.connect(self._show_state)
         self.list.itemDoubleClicked.connect(self._repeat)
         self._empty = QLabel(tr("No run of this project has ended yet."))
-        self.repeat_button = self._button(
-            "repeatButton",
-            tr("Repeat"),
-            tr("Fill the panel with what was chosen for this run."),
-            self._repeat,
-        )
-        self.copy_button = self._button(
-            "copyJobButton",
-            tr("Copy job file"),
-            tr("Copy the jobs of this run as a file for 'geocfm run'."),
-            self._copy,
-        )
-        self.forget_button = self._button(
-            "forgetButton", tr("Forget"), tr("Take it off this list; results stay."), self._forget
-        )
-        buttons = QHBoxLayout()
-        for button in (self.repeat_button, self.copy_button, self.forget_button):
-            buttons.addWidget(button)
-        buttons.addStretch()
+        self.said = QLabel()
+        self.said.setObjectName("historySentence")
+        self.said.setWordWrap(True)
+        self._buttons = QGridLayout()
+        self._add_buttons()
         layout = QVBoxLayout(self)
         layout.addWidget(self.list)
         layout.addWidget(self._empty)
-        layout.addLayout(buttons)
+        layout.addWidget(self.said)
+        layout.addLayout(self._buttons)
+        project.cleared.connect(self.refresh)
+        project.readProject.connect(self.refresh)
         self.refresh()
 
     def refresh(self):
@@ -91,29 +87,119 @@ class HistoryView(QDialog):
         item = self.list.currentItem()
         return item.data(0, RECORD) if item is not None else None
 
+    def _add_buttons(self):
+        self.repeat_button = self._button(
+            "repeatButton",
+            tr("Repeat"),
+            tr("Fill the panel with what was chosen for this run."),
+            self._repeat,
+        )
+        self.layers_button = self._button(
+            "addLayersButton",
+            tr("Add layers again"),
+            tr("Show the results of this run as a group of layers."),
+            self._add_layers,
+        )
+        self.model_button = self._button(
+            "historyModelButton",
+            tr("Use its model"),
+            tr("Apply the model of this run, in step 3."),
+            lambda: self.use_model.emit(self.record().model),
+        )
+        self.export_button = self._button(
+            "historyExportButton",
+            tr("Export GeoTIFF…"),
+            tr("Copy the map of this run to where you want it."),
+            self._export,
+        )
+        self.folder_button = self._button(
+            "historyFolderButton",
+            tr("Open folder"),
+            tr("Show the files of this run."),
+            self._open_folder,
+        )
+        self.copy_button = self._button(
+            "copyJobButton",
+            tr("Copy job file"),
+            tr("Copy the jobs of this run as a file for 'geocfm run'."),
+            lambda: QApplication.clipboard().setText(self.record().job),
+        )
+        self.forget_button = self._button(
+            "forgetButton", tr("Forget"), tr("Take it off this list; results stay."), self._forget
+        )
+
     def _button(self, name, text, tip, action):
         button = QPushButton(text)
         button.setObjectName(name)
         button.setToolTip(tip)
         button.setAutoDefault(False)
         button.clicked.connect(lambda: action())
+        place = self._buttons.count()
+        self._buttons.addWidget(button, place // COLUMNS, place % COLUMNS)
         return button
 
     def _show_state(self):
-        chosen = self.record() is not None
+        record = self.record()
         for button in (self.repeat_button, self.copy_button, self.forget_button):
-            button.setEnabled(chosen)
+            button.setEnabled(record is not None)
+        there = record is not None
+        self.layers_button.setEnabled(there and bool(_results(record)))
+        self.model_button.setEnabled(there and os.path.isfile(record.model))
+        self.export_button.setEnabled(there and bool(_map(record)))
+        self.folder_button.setEnabled(there and os.path.isdir(record.folder))
+        self._say(record.message if there else "")
+
+    def _say(self, text):
+        self.said.setText(text)
+        self.said.setVisible(bool(text))
 
     def _repeat(self):
         if self.record() is not None:
             self.repeat.emit(self.record().choices)
 
-    def _copy(self):
-        QApplication.clipboard().setText(self.record().job)
+    def _add_layers(self):
+        layers = add_run_layers(self._project, *replay(self.record()))
+        said = [tr("The results are the topmost group of layers.")] if layers else []
+        self._say(" ".join([*said, *layers.problems]))
+
+    def _open_folder(self):
+        QDesktopServices.openUrl(QUrl.fromLocalFile(self.record().folder))
+
+    def _export(self):
+        proposed = os.path.join(os.path.expanduser("~"), f"{self.record().name}.tif")
+        path, _ = QFileDialog.getSaveFileName(
+            self, tr("Export the GeoTIFF"), proposed, "GeoTIFF (*.tif)"
+        )
+        if path:
+            self.export_to(path)
+
+    def export_to(self, path):
+        """Copy the map of the chosen run to this path, which may be replaced; say how it went."""
+        try:
+            written = export_geotiff(_map(self.record()), path, overwrite=True)
+        except ExportRefused as refused:
+            self._say(str(refused))
+        else:
+            self._say(tr("The GeoTIFF is at {path}.").format(path=written))
 
     def _forget(self):
         history.forget(self._project, self.record())
         self.refresh()
+
+
+def _results(record):
+    """Give the files of a run that can be shown as layers and are still there."""
+    return [
+        each["path"]
+        for each in record.artifacts
+        if each["kind"] in (PROSPECTIVITY, SAMPLES) and os.path.isfile(each["path"])
+    ]
+
+
+def _map(record):
+    """Give the map of a run, or an empty text if there is none (any more)."""
+    kinds = {each["path"]: each["kind"] for each in record.artifacts}
+    return next((path for path in _results(record) if kinds[path] == PROSPECTIVITY), "")
 
 
 def _when(text):

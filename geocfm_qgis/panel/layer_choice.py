@@ -4,10 +4,11 @@ from qgis.gui import QgsMapLayerComboBox
 from qgis.PyQt.QtCore import pyqtSignal
 
 from ..translation import tr
+from .layer_origins import current_id, origins
 
 
 class LayerChoice(QgsMapLayerComboBox):
-    """Remembers the id of the chosen layer, finds it again when it comes back."""
+    """Remembers the chosen layer, and finds it again when it comes back, if only by its source."""
 
     chosen = pyqtSignal()  # another layer, or the same one vanished or came back
 
@@ -15,7 +16,7 @@ class LayerChoice(QgsMapLayerComboBox):
         super().__init__(parent)
         self._project = None
         self._id = ""
-        self._name = ""
+        self._origins = {}  # of the chosen layer, see layer_origins
         self._was_missing = False
         self.setSizeAdjustPolicy(self.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon)
         self.setMinimumContentsLength(8)
@@ -42,6 +43,10 @@ class LayerChoice(QgsMapLayerComboBox):
         """Give the id of the chosen layer, also if it is gone; empty for none."""
         return self._id
 
+    def origins(self):
+        """Give where the chosen layer comes from, see layer_origins."""
+        return self._origins
+
     def chosen_layer(self):
         """Give the chosen layer; None if there is none or it is gone."""
         return None if not self._id or self.is_missing() else self.currentLayer()
@@ -55,11 +60,14 @@ class LayerChoice(QgsMapLayerComboBox):
         """Tell whether a layer is chosen that the project does not have (any more)."""
         return bool(self._id) and (self.currentLayer() is None or not self._is_shown())
 
-    def choose(self, layer_id):
-        """Choose a layer by its id; empty for none."""
+    def choose(self, layer_id, known=None):
+        """Choose a layer by its id, empty for none; known: its origins, see layer_origins."""
+        known = known or {}
+        layer_id = self._current(layer_id, known)
         if layer_id == self._id and not self.is_missing():
             return
-        self._id, self._name = layer_id, ""
+        self._id = layer_id
+        self._origins = {layer_id: known[layer_id]} if layer_id in known else {}
         self._show()
         self.chosen.emit()
 
@@ -81,10 +89,14 @@ class LayerChoice(QgsMapLayerComboBox):
         self.chosen.emit()
 
     def _project_changed(self):
-        was_missing = self._was_missing
+        before = self._id, self._was_missing
+        self._id = self._current(self._id, self._origins)
         self._show()
-        if self._was_missing != was_missing:
+        if (self._id, self._was_missing) != before:
             self.chosen.emit()
+
+    def _current(self, layer_id, known):
+        return current_id(self._project, layer_id, known) if self._project else layer_id
 
     def _forget(self):
         self.choose("")
@@ -100,10 +112,11 @@ class LayerChoice(QgsMapLayerComboBox):
             super().setCurrentIndex(0)
             return
         if layer is not None:
-            self._name = layer.name()
+            self._origins = origins(self._project, [self._id])
             super().setLayer(layer)
         if not self._is_shown():
             self._was_missing = True
-            text = tr("{name} (not in the project)").format(name=self._name or tr("layer"))
+            name = self._origins.get(self._id, {}).get("name") or tr("layer")
+            text = tr("{name} (not in the project)").format(name=name)
             self.setAdditionalItems([text])
             super().setCurrentIndex(self.count() - 1)

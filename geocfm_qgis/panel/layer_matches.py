@@ -72,6 +72,14 @@ class LayerMatches(QObject):
         """Give the names of the model's layers that have no band."""
         return [name for name, combo in self._combos.items() if not combo.currentData()]
 
+    def shared(self):
+        """Give {label of a band: names of the model's layers} of bands chosen more than once."""
+        chosen = {}
+        for name, combo in self._combos.items():
+            if combo.currentData():
+                chosen.setdefault((combo.currentData(), combo.currentText()), []).append(name)
+        return {label: names for (_, label), names in chosen.items() if len(names) > 1}
+
     def names(self):
         """Give the names of all layers the model asks for."""
         return list(self._combos)

@@ -4,8 +4,9 @@ from collections import Counter
 
 from qgis.core import QgsRasterLayer
 
+from ..jobs.layer_file import layer_path
+from ..jobs.raster_facts import clean_name, is_out_of_reach, why_unusable
 from ..translation import tr
-from .raster_facts import clean_name, file_is_gone, why_unusable
 
 
 def layer_problems(project, channels, absent, reference):
@@ -70,7 +71,7 @@ def _clashes(channels):
 
 def _raster_problems(layer):
     name = layer.name()
-    if not layer.isValid() or file_is_gone(layer):
+    if is_out_of_reach(layer) and layer_path(layer):
         return [
             tr(
                 "The file of '{name}' is not found: {source}. Right-click the layer in the Layers "
@@ -96,7 +97,7 @@ def _reference_problems(reference, ids):
         ]
     if layer.id() in ids:  # what is wrong with it has been said
         return []
-    if not layer.isValid() or file_is_gone(layer):
+    if is_out_of_reach(layer):
         return [
             tr(
                 "The file of the reference grid '{name}' is not found. Choose another one in "

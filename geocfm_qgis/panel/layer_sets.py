@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass
 from qgis.core import QgsRasterLayer, QgsSettings
 
 from .choices import Channel
+from .layer_origins import comparable_source
 
 SETTING = "geocfm/layer_sets"
 SCOPE, ENTRY = "GeoCFM", "/layer_sets"
@@ -65,11 +66,11 @@ def delete_set(project, name):
 def find_set(project, entries):
     """Find the rasters of a set in the project, else on disk, else by their names."""
     rasters = [layer for layer in project.mapLayers().values() if isinstance(layer, QgsRasterLayer)]
-    by_source = {_comparable(layer.source()): layer for layer in rasters}
+    by_source = {comparable_source(layer.source()): layer for layer in rasters}
     by_name = {layer.name(): layer for layer in rasters}
     channels, files, missing = [], [], []
     for entry in entries:
-        layer = by_source.get(_comparable(entry.source))
+        layer = by_source.get(comparable_source(entry.source))
         if layer is None and os.path.exists(entry.source):
             files.append(entry.source)
             continue
@@ -110,7 +111,3 @@ def _parsed(text):
         if isinstance(entries, list)
         and all(isinstance(entry, dict) and set(entry) == known for entry in entries)
     }
-
-
-def _comparable(source):
-    return os.path.normcase(os.path.normpath(source)) if os.path.isabs(source) else source

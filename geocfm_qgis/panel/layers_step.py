@@ -1,16 +1,19 @@
 """The first step: which layers, on which grid, and where."""
 
+from dataclasses import replace
+
 from qgis.core import QgsApplication, QgsProviderRegistry, QgsSettings
 from qgis.PyQt.QtWidgets import QFileDialog
 
 from ..bundle import load_form
 from ..compat import RASTER_LAYERS
+from ..jobs.raster_facts import PICTURE_PROVIDERS, cell_size, crs_name
 from ..translation import tr
 from .choices import LayerChoices
+from .layer_origins import current_id, origins
 from .layer_problems import layer_problems
 from .layer_set_menu import LayerSetMenu
 from .layer_sets import delete_set, find_set, save_set, saved_sets
-from .raster_facts import PICTURE_PROVIDERS, cell_size, crs_name
 from .raster_files import add_rasters, unreadable_sentence
 from .step import READY, TO_DO, WRONG, Step, StepState
 
@@ -25,6 +28,7 @@ class LayersStep(Step):
         self.project = project
         self._needed = None
         self._absent = ()  # channels that were asked for and that the project lacks
+        self._origins = {}  # of what was asked for
         load_form("layers_step", self)
         self.addButton.setIcon(QgsApplication.getThemeIcon("/mActionAddRasterLayer.svg"))
         self.upButton.setIcon(QgsApplication.getThemeIcon("/mActionArrowUp.svg"))
@@ -41,21 +45,30 @@ class LayersStep(Step):
 
     def choices(self):
         """Give the LayerChoices."""
+        channels = tuple(self._ticked())
         return LayerChoices(
-            channels=tuple(self._ticked()),
+            channels=channels,
             reference=self.referenceCombo.layer_id(),
             extent=self.areaChoice.extent(),
             area_layer=self.areaChoice.layer_id(),
+            origins={
+                **origins(self.project, [channel.layer for channel in channels]),
+                **self.referenceCombo.origins(),
+                **self.areaChoice.origins(),
+            },
         )
 
     def set_choices(self, choices):
         """Show these LayerChoices; what the project lacks is named, and ticked when it comes."""
-        self._absent = tuple(
-            channel for channel in choices.channels if self.project.mapLayer(channel.layer) is None
-        )
-        self.channelTree.set_channels(choices.channels)
-        self.referenceCombo.choose(choices.reference)
-        self.areaChoice.choose(choices.extent, choices.area_layer)
+        self._origins = choices.origins
+        channels = [
+            replace(each, layer=current_id(self.project, each.layer, choices.origins))
+            for each in choices.channels
+        ]
+        self._absent = self._lacking(channels)
+        self.channelTree.set_channels(channels)
+        self.referenceCombo.choose(choices.reference, choices.origins)
+        self.areaChoice.choose(choices.extent, choices.area_layer, choices.origins)
         self._say("")
         self.changed.emit()
 
@@ -86,6 +99,7 @@ class LayersStep(Step):
 
     def state(self):
         """Give the StepState: how many layers, and whether they must be aligned."""
+        self.channelTree.look_again()
         problems = self.problems()
         if not self._needed:
             text = tr("The layers are those of the model")
@@ -161,10 +175,19 @@ class LayersStep(Step):
         self.changed.emit()
 
     def _refreshed(self):
-        self._absent = tuple(
-            channel for channel in self._absent if self.project.mapLayer(channel.layer) is None
+        found = {
+            each.layer: current_id(self.project, each.layer, self._origins) for each in self._absent
+        }
+        self._absent = self._lacking(
+            each for each in self._absent if found[each.layer] == each.layer
         )
+        come = {old: new for old, new in found.items() if old != new}
+        if come:
+            self.channelTree.replace_layers(come)
         self.changed.emit()
+
+    def _lacking(self, channels):
+        return tuple(each for each in channels if self.project.mapLayer(each.layer) is None)
 
     def _ask_files(self):
         folder = QgsSettings().value(LAST_FOLDER, "", type=str)

@@ -5,14 +5,14 @@ from __future__ import annotations
 import math
 
 from qgis.PyQt.QtCore import QPointF, QRectF, QSize, Qt
-from qgis.PyQt.QtGui import QColor, QPainter, QPalette, QPen, QPolygonF
-from qgis.PyQt.QtWidgets import QSizePolicy, QWidget
+from qgis.PyQt.QtGui import QColor, QPainter, QPen, QPolygonF
+from qgis.PyQt.QtWidgets import QLabel, QSizePolicy, QWidget
 
 from ..translation import tr
-from .theme import MUTED
+from .theme import MUTED, text_colour
 
 MOST_POINTS = 1500  # more than a panel has pixels; beyond it every second one is dropped
-VALIDATION = QColor("#d9730d")
+TRAINING, VALIDATION = QColor("#3b8ed8"), QColor("#e0801a")  # seen on light and dark grounds
 TICKS = 3
 MARK_PX = 2.5
 GAP_PX = 4.0
@@ -24,6 +24,8 @@ class LossCurve(QWidget):
     def __init__(self, parent=None):
         super().__init__(parent)
         self.setObjectName("lossCurve")
+        self._text = QLabel(self)  # never seen: it knows the colour of texts
+        self._text.hide()
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
         self.setToolTip(
             tr(
@@ -80,14 +82,13 @@ class LossCurve(QWidget):
             x = plot.left() + plot.width() * min(percent, 100.0) / 100
             return QPointF(x, plot.bottom() - plot.height() * (value - low) / (high - low))
 
-        line = self.palette().color(QPalette.ColorRole.Highlight)
-        painter.setPen(QPen(line, 1.2))
+        painter.setPen(QPen(TRAINING, 1.2))
         painter.drawPolyline(QPolygonF([place(*point) for point in self.training]))
         painter.setPen(Qt.PenStyle.NoPen)
         painter.setBrush(VALIDATION)
         for point in self.validation:
             painter.drawEllipse(place(*point), MARK_PX, MARK_PX)
-        self._draw_legend(painter, plot, line)
+        self._draw_legend(painter, plot)
         painter.end()
 
     def _range(self):
@@ -104,7 +105,7 @@ class LossCurve(QWidget):
         )
 
     def _draw_axes(self, painter, plot, low, high):
-        text = self.palette().color(QPalette.ColorRole.WindowText)
+        text = text_colour(self._text)
         text.setAlphaF(MUTED)
         grid = QColor(text)
         grid.setAlphaF(MUTED / 4)
@@ -127,7 +128,7 @@ class LossCurve(QWidget):
         above = QRectF(0, 0, plot.width(), height)
         painter.drawText(above, Qt.AlignmentFlag.AlignLeft, tr("loss"))
 
-    def _draw_legend(self, painter, plot, line):
+    def _draw_legend(self, painter, plot):
         """Each kind with its last value, right-aligned above the plot."""
         metrics = painter.fontMetrics()
         middle = metrics.height() / 2
@@ -136,11 +137,11 @@ class LossCurve(QWidget):
         if self.validation:
             entries.append((VALIDATION, tr("validation {}"), self.validation[-1][1]))
         if self.training:
-            entries.append((line, tr("training {}"), self.training[-1][1]))
+            entries.append((TRAINING, tr("training {}"), self.training[-1][1]))
         for colour, label, value in entries:
             text = label.format(f"{value:.3g}")
             x -= metrics.horizontalAdvance(text)
-            painter.setPen(self.palette().color(QPalette.ColorRole.WindowText))
+            painter.setPen(text_colour(self._text))
             painter.drawText(QPointF(x, metrics.ascent()), text)
             x -= 3 * GAP_PX
             painter.setPen(Qt.PenStyle.NoPen)

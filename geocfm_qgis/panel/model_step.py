@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import os
+from dataclasses import replace
 
 from qgis.gui import QgsFileWidget
 
@@ -10,9 +10,10 @@ from .. import settings
 from ..bundle import load_form, resources_folder
 from ..jobs.checkpoint_card import CheckpointError, read_card
 from ..translation import tr
-from .card_text import card_html
+from .card_text import card_html, model_name
 from .choices import ModelChoices
 from .layer_matches import LayerMatches
+from .layer_origins import current_id, origins
 from .presets import all_presets
 from .result_files import MODEL_SUFFIX
 from .step import READY, TO_DO, WRONG, Step, StepState
@@ -52,6 +53,7 @@ class ModelStep(Step):
     def choices(self):
         """Give the ModelChoices."""
         texts = (text.strip() for text in self.settingsEdit.text().split(","))
+        matches = self._matches.matches()
         return ModelChoices(
             train=self.trainRadio.isChecked(),
             preset=self.presetCombo.currentData(),
@@ -64,7 +66,8 @@ class ModelStep(Step):
             resolution=self.resolutionSpin.value() or None,
             settings=tuple(text for text in texts if text),
             checkpoint=self.checkpointFile.filePath(),
-            matches=self._matches.matches(),
+            matches=matches,
+            origins=origins(self.project, [each.layer for each in matches]),
         )
 
     def set_choices(self, choices):
@@ -80,7 +83,12 @@ class ModelStep(Step):
         self.resolutionSpin.setValue(choices.resolution or 0.0)
         self.settingsEdit.setText(", ".join(choices.settings))
         self.checkpointFile.setFilePath(choices.checkpoint)
-        self._matches.set_matches(choices.matches)
+        self._matches.set_matches(
+            [
+                replace(each, layer=current_id(self.project, each.layer, choices.origins))
+                for each in choices.matches
+            ]
+        )
 
     def set_channels(self, channels):
         """Take in all bands of the project, for the layers of a loaded model."""
@@ -114,12 +122,14 @@ class ModelStep(Step):
             to_do = not choices.train and not choices.checkpoint
             return StepState(TO_DO if to_do else WRONG, _short(problems[0]))
         if choices.train:
-            if choices.minutes:
+            if choices.iterations:
+                text = tr("train for at most {count} iterations").format(count=choices.iterations)
+            elif choices.minutes:
                 text = tr("train for {minutes} min").format(minutes=f"{choices.minutes:g}")
             else:
                 text = tr("train by the preset")
             return StepState(READY, text)
-        return StepState(READY, os.path.splitext(os.path.basename(choices.checkpoint))[0])
+        return StepState(READY, model_name(choices.checkpoint))
 
     def problems(self):
         """Give what keeps the model from being trained or used."""
@@ -161,7 +171,13 @@ class ModelStep(Step):
                     "project, or choose the layers that are meant in the Model step."
                 ).format(names=", ".join(missing))
             ]
-        return []
+        return [
+            tr(
+                "The model would get '{band}' for several of its layers: {names}. Choose another "
+                "one for all but one of them in step 3."
+            ).format(band=band, names=", ".join(names))
+            for band, names in self._matches.shared().items()
+        ]
 
     def _connect(self):
         self.trainRadio.toggled.connect(self._show_way)

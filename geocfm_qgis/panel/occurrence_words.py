@@ -69,10 +69,36 @@ def layer_problems(combo):
     return []
 
 
-def choice_problems(layer, choices):
-    """Say what is wrong with the selection and the field."""
+def values_sentence(field, count, most, too_many_numbers):
+    """Say what the list of a field's values is for, or why it is not complete."""
+    if too_many_numbers:
+        return tr(
+            "This field holds too many different numbers to tick. Right-click the layer in the "
+            'Layers panel and choose Filter, for example: "{field}" > 5.'
+        ).format(field=field)
+    if count > most:
+        return tr("The {count} most frequent values are listed.").format(count=most)
+    if not count:
+        return tr("This field is empty in all features.")
+    return tr("Tick the values to keep; while none is ticked, all are.")
+
+
+def choice_problems(layer, choices, lost_selection=0):
+    """Say what is wrong with the selection and the field.
+
+    lost_selection: how many features were selected for a run that is repeated, if they could not
+    be selected again.
+    """
     problems = []
-    if choices.selected_only and not layer.selectedFeatureCount():
+    if choices.selected_only and lost_selection:
+        problems.append(
+            tr(
+                "The {count} features of '{name}' that were selected for this run cannot be "
+                "selected again. Select them on the map, or untick 'Selected features only' in "
+                "step 2."
+            ).format(count=lost_selection, name=layer.name())
+        )
+    elif choices.selected_only and not layer.selectedFeatureCount():
         problems.append(
             tr(
                 "No feature of '{name}' is selected. Select some on the map, or untick 'Selected "

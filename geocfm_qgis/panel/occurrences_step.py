@@ -6,26 +6,29 @@ from qgis.PyQt.QtCore import QTimer
 
 from ..bundle import load_form
 from ..compat import POINT_LAYERS
+from ..jobs.raster_facts import PROVENANCE
 from ..translation import tr
+from .area_polygons import AreaPolygons
 from .choices import OccurrenceChoices
 from .commodity_filter import fields_to_filter, wanted_values
+from .layer_watch import SOON_MS, LayerWatch
 from .occurrence_words import (
     choice_problems,
     count_problems,
     count_sentence,
     layer_problems,
     loss_sentence,
+    values_sentence,
 )
 from .point_count import count_points
 from .point_table import PointReader
-from .raster_facts import PROVENANCE
 from .step import READY, TO_DO, WRONG, Step, StepState
 from .study_area import study_area
 
-SOON_MS = 150  # a change of the layer is often followed by more
 COUNTED_AT_ONCE = 20_000  # points; more are counted when the choices have come to rest
 MOST_NUMBERS = 100  # different numbers in a field that is still a list of kinds
 MOST_VALUES = 1_000  # that are listed
+MOST_REMEMBERED = 10_000  # selected features that a run can be repeated with
 FEW_VALUES = 6  # that need no search
 LIKELY_FIELD = re.compile(r"commod|mineral|metal|element|target", re.IGNORECASE)
 
@@ -41,9 +44,11 @@ class OccurrencesStep(Step):
         self._table = None
         self._cells = []  # of the points of the table, as far as they have been placed
         self._area = None  # the StudyArea
+        self._polygons = AreaPolygons(self)  # of the area of interest
         self._count = None
         self._reader = PointReader(self)
-        self._reading_soon = _timer(self, self._read)
+        self._lost_selection = 0  # features that were selected for a run, and are not now
+        self._watcher = LayerWatch(self)
         self._counting_soon = _timer(self, self._recount)
         load_form("occurrences_step", self)
         font = self.countLabel.font()
@@ -58,18 +63,24 @@ class OccurrencesStep(Step):
     def choices(self):
         """Give the OccurrenceChoices."""
         field = self._field if self.filterCheck.isChecked() else ""
+        selected = self._selected_ids()
         return OccurrenceChoices(
             layer=self.layerCombo.layer_id(),
             selected_only=self.selectedCheck.isChecked(),
             field=field,
             values=self.valueList.values() if field else (),
             deduplicate=self.deduplicateCheck.isChecked(),
+            selected=selected if len(selected) <= MOST_REMEMBERED else (),
+            selected_count=len(selected),
+            origins=self.layerCombo.origins(),
         )
 
     def set_choices(self, choices):
         """Show these OccurrenceChoices."""
-        self.layerCombo.choose(choices.layer)
+        self.layerCombo.choose(choices.layer, choices.origins)
+        is_selected = self._select(choices)
         self.selectedCheck.setChecked(choices.selected_only)
+        self._lost_selection = 0 if is_selected else choices.selected_count
         self.deduplicateCheck.setChecked(choices.deduplicate)
         if choices.field:
             self._field = choices.field
@@ -78,9 +89,12 @@ class OccurrencesStep(Step):
         self.filterCheck.setChecked(bool(choices.field))
         self._read()
 
-    def set_layer_choices(self, choices):
-        """Count only points on the grid and in the area of these LayerChoices."""
-        area = study_area(self.project, choices)
+    def set_layer_choices(self, choices, resolution=None):
+        """Count only points on the grid and in the area of these LayerChoices.
+
+        resolution: the size of the grid's cells, where it is not that of the raster.
+        """
+        area = study_area(self.project, choices, resolution, self._polygons.of)
         if area != self._area:
             self._area = area
             self._cells = []
@@ -104,7 +118,8 @@ class OccurrencesStep(Step):
         problems = layer_problems(self.layerCombo)
         if problems:
             return problems
-        problems = choice_problems(self.layerCombo.chosen_layer(), self.choices())
+        layer = self.layerCombo.chosen_layer()
+        problems = choice_problems(layer, self.choices(), self._lost_selection)
         if problems or self._count is None:
             return problems
         return count_problems(self._count)
@@ -113,13 +128,14 @@ class OccurrencesStep(Step):
         self.layerCombo.chosen.connect(self._layer_chosen)
         self.project.layersAdded.connect(self._choose_only_layer)
         self.project.layersWillBeRemoved["QStringList"].connect(self._layers_go)
-        self.selectedCheck.toggled.connect(self._choice_changed)
+        self.selectedCheck.toggled.connect(self._selection_changed)
         self.filterCheck.toggled.connect(self._read)
         self.fieldCombo.fieldChanged.connect(self._field_chosen)
         self.searchEdit.textChanged.connect(self.valueList.seek)
         self.valueList.ticked.connect(self._choice_changed)
         self.deduplicateCheck.toggled.connect(self._choice_changed)
         self._reader.done.connect(self._take_table)
+        self._watcher.changed.connect(self._read)
 
     def _choose_only_layer(self):
         """Where there is but one point layer that is no result of ours, there is no question."""
@@ -154,6 +170,7 @@ class OccurrencesStep(Step):
         for signal, slot in self._signals(self._layer):
             signal.disconnect(slot)
         self._layer = layer
+        self._watcher.follow(layer)
         for signal, slot in self._signals(layer):
             signal.connect(slot)
 
@@ -161,34 +178,23 @@ class OccurrencesStep(Step):
         if layer is None:
             return ()
         return (
-            (layer.selectionChanged, self._choice_changed),
+            (layer.selectionChanged, self._selection_changed),
             (layer.nameChanged, self.changed),
             (layer.updatedFields, self._offer_fields),
-            (layer.layerModified, self._read_soon),
-            (layer.editingStopped, self._read_soon),
-            (layer.dataChanged, self._read_soon),
-            (layer.dataSourceChanged, self._read_soon),
-            (layer.subsetStringChanged, self._read_soon),
-            (layer.crsChanged, self._read_soon),
         )
 
     def _layers_go(self, ids):
         if self._layer is not None and self._layer.id() in ids:
             self._watch(None)  # while it can still be let go
             self._reader.stop()
-            self._reading_soon.stop()
 
     def _field_chosen(self):
         self._field = self.fieldCombo.currentField()
         self.valueList.set_values(())
         self._read()
 
-    def _read_soon(self):
-        self._reading_soon.start()
-
     def _read(self):
         """Read the layer anew, with the values of the field of the filter."""
-        self._reading_soon.stop()
         self._reader.stop()
         self._table = self._count = None
         self._cells = []
@@ -202,6 +208,23 @@ class OccurrencesStep(Step):
     def _take_table(self, table):
         self._table = table
         self._show_values()
+        self._choice_changed()
+
+    def _select(self, choices):
+        """Select the features that a run was made of; tell whether they are selected."""
+        layer = self.layerCombo.chosen_layer()
+        remembered = len(choices.selected) == choices.selected_count
+        if layer is not None and choices.selected and remembered:
+            layer.selectByIds(list(choices.selected))
+        return layer is not None and remembered
+
+    def _selected_ids(self):
+        if self._layer is None or not self.selectedCheck.isChecked():
+            return ()
+        return tuple(sorted(self._layer.selectedFeatureIds()))
+
+    def _selection_changed(self):
+        self._lost_selection = 0
         self._choice_changed()
 
     def _choice_changed(self):
@@ -219,7 +242,7 @@ class OccurrencesStep(Step):
             if cells is not None and len(cells) < len(table.x):
                 self._counting_soon.start(0)  # after what the user did meanwhile
                 return
-            selected = set(self._layer.selectedFeatureIds()) if choices.selected_only else None
+            selected = set(self._selected_ids()) if choices.selected_only else None
             wanted = wanted_values(choices.values) if choices.values else None
             self._count = count_points(table, cells, selected, wanted, choices.deduplicate)
         self._show()
@@ -237,18 +260,11 @@ class OccurrencesStep(Step):
         """List what the field holds, unless it is a measurement rather than a kind."""
         values = self._table.listed_values()
         index = self._layer.fields().indexFromName(self.choices().field)
-        text = tr("Tick the values to keep; while none is ticked, all are.")
         is_number = index >= 0 and self._layer.fields()[index].isNumeric()
-        if is_number and len(values) > MOST_NUMBERS:
+        too_many = is_number and len(values) > MOST_NUMBERS
+        text = values_sentence(self.choices().field, len(values), MOST_VALUES, too_many)
+        if too_many:
             values = []
-            text = tr(
-                "This field holds too many different numbers to tick. Right-click the layer in the "
-                'Layers panel and choose Filter, for example: "{field}" > 5.'
-            ).format(field=self.choices().field)
-        elif len(values) > MOST_VALUES:
-            text = tr("The {count} most frequent values are listed.").format(count=MOST_VALUES)
-        elif not values:
-            text = tr("This field is empty in all features.")
         self.valueList.show_counts(values[:MOST_VALUES])
         self.valueList.setVisible(self.valueList.count() > 0)
         self.searchEdit.setVisible(self.valueList.count() > FEW_VALUES)

@@ -1,51 +1,53 @@
 """The panel: four steps on one surface, what the data allow, Run, and the run at work.
 
-Names by which a test finds the widgets it drives: geocfmPanel; engineBanner, setupButton;
-section1Button .. section4Button and section1State .. section4State; of the steps trainRadio,
-loadRadio, presetCombo, minutesSpin, seedSpin, deviceCombo, advancedBox, iterationsSpin, windowSpin,
-tileSpin, resolutionSpin, settingsEdit, checkpointFile, exampleLink, cardText, matchCombo0 ..;
-prospectivityCheck, samplesCheck, evaluationCheck, prospectivityFile, samplesFile, evaluationFile,
-modelFile, drawsSpin, pointsSpin, nameEdit, placeCombo, folderFile, overwriteCheck; summaryLabel,
-detailsButton; runButton, moreButton with copyCommandLineAction, copyJobFileAction,
-saveJobFileAction, historyAction, sampleDataAction, helpAction; of the run runView, titleLabel,
-stageLabel, timeLabel, progressBar, cancelButton, lossCurve, endSentence, zoomButton,
-openFolderButton, exportButton, evaluationButton, useModelButton, diagnosticsButton,
-removeWaitingButton, logBox, logText, copyLogButton, dismissButton; historyView.
+Names by which a test finds the widgets it drives: geocfmPanel; engineBanner, setupButton,
+engineDiagnosticsButton; section1Button .. section4Button and section1State .. section4State; of the
+steps trainRadio, loadRadio, presetCombo, minutesSpin, seedSpin, deviceCombo, advancedBox,
+iterationsSpin, windowSpin, tileSpin, resolutionSpin, settingsEdit, checkpointFile, exampleLink,
+cardText, matchCombo0 ..; prospectivityCheck, samplesCheck, evaluationCheck, prospectivityFile,
+samplesFile, evaluationFile, modelFile, drawsSpin, pointsSpin, nameEdit, placeCombo, folderFile,
+overwriteCheck; summaryLabel, checkDiagnosticsButton, detailsButton; runButton, moreButton with
+copyCommandLineAction, copyJobFileAction, saveJobFileAction, historyAction, sampleDataAction,
+helpAction; of the run runView, titleLabel, stageLabel, timeLabel, progressBar, cancelButton,
+curveBox, lossCurve, endSentence, zoomButton, openFolderButton, exportButton, evaluationButton,
+useModelButton, diagnosticsButton, removeWaitingButton, logBox, logText, copyLogButton,
+dismissButton; historyView.
 """
 
 from __future__ import annotations
 
-import os
 from dataclasses import replace
 
 from qgis.core import QgsProcessingException, QgsProject
 from qgis.PyQt.QtCore import QTimer, pyqtSignal
 from qgis.PyQt.QtWidgets import QApplication, QDockWidget, QWidget
 
-from .. import settings
+from .. import engine_client as engine
 from ..bundle import load_form
+from ..diagnostics import diagnostics_text
 from ..translation import tr
 from . import plan, theme
 from .choice_store import load_choices, save_choices
-from .choices import Choices, LayerChoices, ModelChoices, OccurrenceChoices
+from .choices import Choices
+from .engine_banner import EngineBanner
 from .engine_state import EngineState
 from .fitting_scroll_area import FittingScrollArea
+from .footed_splitter import FootedSplitter
 from .history_view import HistoryView
-from .layers_step import LayersStep
-from .model_step import ModelStep
-from .occurrences_step import OccurrencesStep
 from .preflight import Preflight
 from .preflight_view import PreflightView
-from .products import product
-from .results_step import ResultsStep
 from .run_keeper import RunKeeper
 from .run_menu import RunMenu
 from .run_view import RunView
-from .section import Section
-from .step import READY, StepState
+from .steps import Steps
 from .summary import summary_sentence, whole_grid
 
-MOST_REPORT_PX, MOST_RUN_PX = 200, 420
+MOST_REPORT_PX, LEAST_REPORT_PX, MOST_RUN_PX = 200, 110, 420
+ALWAYS_THERE = ("", "auto")  # devices
+
+# Held until Qt has deleted them: Python would take apart a panel that is to be deleted later while
+# its widgets still get events.
+_panels = set()
 
 
 class GeoCFMPanel(QDockWidget):
@@ -57,6 +59,8 @@ class GeoCFMPanel(QDockWidget):
     def __init__(self, iface, queue, parent=None):
         super().__init__(tr("GeoCFM"), parent)
         self.setObjectName("geocfmPanel")
+        _panels.add(self)
+        self.destroyed.connect(lambda *_: _panels.discard(self))
         self.project = QgsProject.instance()
         self._iface = iface
         self._queue = queue
@@ -76,21 +80,11 @@ class GeoCFMPanel(QDockWidget):
 
     def choices(self):
         """Give all that is chosen."""
-        return Choices(
-            self.layers.choices(),
-            self.occurrences.choices(),
-            self.model.choices(),
-            self.results.choices(),
-        )
+        return self.steps.choices()
 
     def set_choices(self, choices):
         """Show these Choices in the steps."""
-        self.layers.set_choices(choices.layers)
-        self.occurrences.set_choices(choices.occurrences)
-        self.model.set_channels(self.layers.all_channels())
-        self.model.set_choices(choices.model)
-        self._relate()
-        self.results.set_choices(choices.results)
+        self.steps.set_choices(choices)
         self.refresh()
 
     def engine_changed(self):
@@ -103,28 +97,36 @@ class GeoCFMPanel(QDockWidget):
         if self._refreshing.isActive():  # a change was made a moment ago
             self._refreshing.stop()
             self.refresh()
-        if self.preflight.run is not None and self.preflight.report.can_run:
+        if self.preflight.run is None or not self.preflight.report.can_run:
+            return
+        if self.preflight.still_holds():
             self._queue.add(self.preflight.run)
+            self.results.begin_afresh()
+        else:
+            self.refresh()
 
     def refresh(self):
         """Take in what has changed: relate the steps, show their states, check anew."""
-        self._relate()
-        for section in self.sections:
-            section.show_state(self._state_of(section.step))
-        self.engineBanner.setVisible(bool(self.engine.problem))
-        self.bannerText.setText(self.engine.problem)
-        problems = self.problems()
-        self.preflight.update(self.choices(), problems, self._queue.current is not None)
+        self.steps.relate()
+        self.steps.show_states()
+        self.banner.refresh()
+        self.preflight.update(
+            self.choices(),
+            self.problems(),
+            has_engine=not self.engine.problem,
+            engine_is_busy=self._queue.current is not None,
+        )
 
     def problems(self):
-        """Give what keeps the run from starting, as far as we can tell ourselves."""
-        found = []
-        for step in (self.layers, self.occurrences, self.model, self.results):
-            if step is not self.occurrences or self._needs_occurrences():
-                found += step.problems()
-        if self.engine.problem:
+        """Give what keeps the run from starting, but for a missing engine: see the banner."""
+        found = self.steps.problems()
+        device = self.model.choices().device
+        names = [name for name, _ in self.engine.devices]
+        if names and device not in (*names, *ALWAYS_THERE):
             found.append(
-                tr("There is no engine to compute with. Press 'Set up the engine…' above.")
+                tr(
+                    "The engine has no device '{name}' here. Choose another one in the Model step."
+                ).format(name=device)
             )
         return found
 
@@ -137,22 +139,19 @@ class GeoCFMPanel(QDockWidget):
     def _build(self):
         content = QWidget()
         load_form("panel", content)
-        for name in ("engineBanner", "bannerText", "setupButton", "runButton", "moreButton"):
-            setattr(self, name, getattr(content, name))
-        self.layers = LayersStep(self.project)
-        self.occurrences = OccurrencesStep(self.project)
-        self.model = ModelStep(self.project)
-        self.results = ResultsStep(self.project)
-        self.sections = [
-            Section(1, tr("Layers"), self.layers),
-            Section(2, tr("Occurrences"), self.occurrences),
-            Section(3, tr("Model"), self.model),
-            Section(4, tr("Results"), self.results),
-        ]
+        self.runButton, self.moreButton = content.runButton, content.moreButton
+        self.banner = EngineBanner(self.engine)
+        content.mainLayout.insertWidget(0, self.banner)
+        content.mainLayout.addWidget(FootedSplitter(content.stepsArea, content.footer))
+        self.steps = Steps(self.project, self)
+        self.layers, self.occurrences = self.steps.layers, self.steps.occurrences
+        self.model, self.results = self.steps.model, self.steps.results
+        self.sections = self.steps.sections
         for place, section in enumerate(self.sections):
             content.stepsLayout.insertWidget(place, section)
         self.report = PreflightView()
-        content.footerLayout.insertWidget(0, FittingScrollArea(self.report, MOST_REPORT_PX))
+        report_area = FittingScrollArea(self.report, MOST_REPORT_PX, LEAST_REPORT_PX)
+        content.footerLayout.insertWidget(0, report_area)
         self.run_view = RunView(self._queue, self.keeper, self._iface)
         content.footerLayout.addWidget(FittingScrollArea(self.run_view, MOST_RUN_PX))
         self.runButton.setIcon(theme.theme_icon("mActionStart"))
@@ -161,12 +160,12 @@ class GeoCFMPanel(QDockWidget):
         self.setWidget(content)
 
     def _connect(self):
-        for step in (self.layers, self.occurrences, self.model, self.results):
-            step.changed.connect(self._refresh_soon)
+        self.steps.changed.connect(self._refresh_soon)
         self.engine.changed.connect(self._on_engine)
-        self.preflight.changed.connect(self._show_report)
+        self.preflight.changed.connect(self._on_report)
+        self.report.diagnostics_asked.connect(self._copy_diagnostics)
         self.runButton.clicked.connect(self.start)
-        self.setupButton.clicked.connect(self._set_up_engine)
+        self.banner.setupButton.clicked.connect(self._set_up_engine)
         self.menu.history_asked.connect(self._show_history)
         self.menu.sample_asked.connect(self.sample_asked)
         self.menu.help_asked.connect(self.help_asked)
@@ -183,46 +182,20 @@ class GeoCFMPanel(QDockWidget):
         """Several changes at once, as when a project opens, are taken in together."""
         self._refreshing.start(0)
 
-    def _relate(self):
-        """Tell each step what it has to know of the others; none of this counts as a change."""
-        training = self.model.choices().train
-        steps = (self.layers, self.model, self.results)
-        self.occurrences.set_layer_choices(self.layers.choices() if training else LayerChoices())
-        for step in steps:
-            step.blockSignals(True)
-        self.layers.set_needed(training)
-        self.model.set_channels(self.layers.all_channels())
-        points = self.project.mapLayer(self.occurrences.choices().layer)
-        self.results.set_subject(self._subject(), training, points is not None)
-        for step in steps:
-            step.blockSignals(False)
-
-    def _subject(self):
-        """What the run is about, for its name: the occurrences, or the model that is used."""
-        model = self.model.choices()
-        if not model.train:
-            return os.path.splitext(os.path.basename(model.checkpoint))[0]
-        chosen = self.occurrences.choices()
-        layer = self.project.mapLayer(chosen.layer)
-        parts = [layer.name() if layer is not None else "", *chosen.values]
-        return " ".join(part for part in parts if part)
-
-    def _needs_occurrences(self):
-        wanted = (product(choice.key) for choice in self.results.choices().products)
-        return self.model.choices().train or any(each.needs_occurrences for each in wanted)
-
-    def _state_of(self, step):
-        if step is self.occurrences and not self._needs_occurrences():
-            return StepState(READY, tr("only needed to train or evaluate"))
-        return step.state()
+    def _on_report(self):
+        self._show_report()
+        if self.preflight.report.meets_other_work and self.steps.avoid_name():
+            self._refresh_soon()
 
     def _show_report(self):
         report = self.preflight.report
-        self.report.show_report(report, self._summary())
         busy = self._queue.current is not None
+        self.report.show_report(report, self._summary(), briefly=busy)
         self.runButton.setEnabled(report.can_run)
         self.runButton.setText(tr("Run after this one") if busy else tr("Run"))
-        self.runButton.setToolTip("\n".join(report.problems))
+        missing = tr("There is no engine to compute with. Press 'Set up the engine…' above.")
+        reasons = [*([missing] if self.engine.problem else []), *report.problems]
+        self.runButton.setToolTip("\n".join(reasons))
 
     def _summary(self):
         choices = self.choices()
@@ -231,8 +204,8 @@ class GeoCFMPanel(QDockWidget):
         return summary_sentence(choices, count, whole_grid(choices, self.project))
 
     def _make_run(self):
-        problems = [text for text in self.problems() if text]
-        if problems and not self.engine.problem:
+        problems = self.problems()
+        if problems:
             raise QgsProcessingException(problems[0])
         return plan.make_run(self.choices(), self.project)
 
@@ -261,6 +234,13 @@ class GeoCFMPanel(QDockWidget):
         self.show()
         self.raise_()
 
+    def _copy_diagnostics(self):
+        report = self.preflight.report
+        outcome = engine.Outcome(
+            engine.BROKEN, "\n".join(report.problems), transcript=report.transcript
+        )
+        QApplication.clipboard().setText(diagnostics_text(outcome))
+
     def _set_up_engine(self):
         from ..options_page import OPTIONS_PAGE  # QGIS's options are rarely opened from here
 
@@ -271,6 +251,7 @@ class GeoCFMPanel(QDockWidget):
         if self._history is None:
             self._history = HistoryView(self.project, self)
             self._history.repeat.connect(self._repeat)
+            self._history.use_model.connect(self.model.use_checkpoint)
         self._history.refresh()
         self._history.show()
         self._history.raise_()
@@ -289,8 +270,5 @@ class GeoCFMPanel(QDockWidget):
             self.set_choices(stored)
 
     def _clear(self):
-        self.layers.set_choices(LayerChoices())
-        self.occurrences.set_choices(OccurrenceChoices())
-        self.model.set_choices(ModelChoices(device=settings.default_device()))
-        self.results.reset()
+        self.steps.reset()
         self._refresh_soon()

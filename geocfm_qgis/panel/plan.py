@@ -89,7 +89,6 @@ def make_run(choices, project):
         jobs=jobs,
         folder=result_files.run_folder(choices.results),
         choices=choices.to_dict(),
-        occurrences=_points_used(jobs),
         temporary=not choices.results.folder,
     )
 
@@ -147,15 +146,6 @@ def _effort(choices):
         "DEVICE": choices.model.device,
         "OVERWRITE": choices.results.overwrite,
     }
-
-
-def _points_used(jobs):
-    """The points for the map: as a source that QGIS opens."""
-    for job in jobs:
-        if "occurrences" in job.values:
-            layer = job.values.get("layer")
-            return job.values["occurrences"] + (f"|layername={layer}" if layer else "")
-    return ""
 
 
 def _without_none(parameters):

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import json
 import os
+import traceback
 from dataclasses import dataclass
 
-from qgis.core import QgsApplication, QgsProcessingException
+from qgis.core import QgsProcessingException
 from qgis.PyQt.QtCore import QObject, QTimer, pyqtSignal
 
 from .. import settings
 from ..jobs.checkpoint_card import CheckpointError
+from ..jobs.layers_at_rest import layers_at_rest
 from ..jobs.raster_export import RasterExport
 from ..translation import tr
 from . import plan, result_files
@@ -19,6 +21,7 @@ from .preflight_task import PreflightTask
 SETTLE_MS = 100  # after the last change: what we can tell ourselves
 ENGINE_MS = 800  # after the last change: the engine is asked
 MOST_REMEMBERED = 50
+INPUTS_FOLDER = "geocfm_inputs"  # of temporary files that are named after their content
 
 BLOCKED, PENDING, READY, UNCHECKED = "blocked", "pending", "ready", "unchecked"
 
@@ -33,6 +36,7 @@ class PreflightReport:
     notes: tuple[str, ...] = ()
     facts: dict | None = None  # the engine's own report on the data
     transcript: str = ""  # when the check itself broke
+    meets_other_work: bool = False  # another, unfinished run has the same name
 
     @property
     def can_run(self):
@@ -57,13 +61,13 @@ class Preflight(QObject):
         self._settle = _timer(self, SETTLE_MS, self._prepare)
         self._ask = _timer(self, ENGINE_MS - SETTLE_MS, self._start)
 
-    def update(self, choices, problems, engine_is_busy):
+    def update(self, choices, problems, has_engine, engine_is_busy):
         """Begin anew: something has changed. `problems` are those the steps found themselves."""
         self.stop()
         self._choices = choices
         self._engine_is_busy = engine_is_busy
         self.run = None
-        if problems:
+        if problems or not has_engine:
             self._show(PreflightReport(BLOCKED, tuple(dict.fromkeys(problems))))
             return
         self._show(PreflightReport(PENDING))
@@ -77,24 +81,34 @@ class Preflight(QObject):
             self._task.cancel()
             self._task = None
 
+    def still_holds(self):
+        """Whether a plan made now is the one that was checked: layers change without a word."""
+        try:
+            run = plan.make_run(self._choices, self._project)
+        except (QgsProcessingException, CheckpointError):
+            return False
+        return _lasting_content(run.jobs) == self._planned
+
     def forget(self):
         """Forget what was found: the engine has changed."""
         self._remembered.clear()
 
     def _prepare(self):
         try:
-            run = plan.make_run(self._choices, self._project)
-            self._questions = self._to_ask(run)
+            with layers_at_rest():
+                run = plan.make_run(self._choices, self._project)
+                self._questions = self._to_ask(run)
         except (QgsProcessingException, CheckpointError) as error:
             self._show(PreflightReport(BLOCKED, (str(error),)))
             return
         self.run = run
+        self._planned = _lasting_content(run.jobs)
         self._key = _content(self._questions)
         if self._key in self._remembered:
             self._show(self._remembered[self._key])
             return
         if self._engine_is_busy:
-            note = tr("The engine is at work; these data are checked when their turn comes.")
+            note = tr("It is checked when its turn comes.")
             self._show(PreflightReport(UNCHECKED, notes=(note,)))
             return
         if any(isinstance(export, RasterExport) for job in run.jobs for export in job.exports):
@@ -122,7 +136,8 @@ class Preflight(QObject):
 
     def _start(self):
         self._task = PreflightTask(settings.engine_python(), self._questions, self._on_answer)
-        QgsApplication.taskManager().addTask(self._task)
+        self._task.failed.connect(self._on_mistake)
+        self._task.start()
 
     def _on_answer(self, task):
         if task is not self._task:  # one that was cancelled meanwhile
@@ -134,6 +149,15 @@ class Preflight(QObject):
                 self._remembered.pop(next(iter(self._remembered)))
             self._remembered[self._key] = report
         self._show(report)
+
+    def _on_mistake(self, error):
+        """A mistake of ours must not leave the user waiting."""
+        said = tr("Sorry, GeoCFM made a mistake while looking at the data: {error}").format(
+            error=f"{type(error).__name__}: {error}"
+        )
+        told = traceback.format_exception(type(error), error, error.__traceback__)
+        self._task = None
+        self._show(PreflightReport(BLOCKED, (said,), transcript="".join(told)))
 
     def _show(self, report):
         self.report = report
@@ -149,6 +173,7 @@ def _report(task):
         tuple(task.notes),
         task.facts,
         task.transcript if task.is_broken else "",
+        task.meets_other_work,
     )
 
 
@@ -158,6 +183,16 @@ def _content(questions):
     stamps = sorted({_stamp(path) for job in jobs for path in _inputs(job)})
     entries = [[[job.entry() for job in asked], dry] for asked, dry in questions]
     return json.dumps([settings.engine_python(), entries, stamps], default=str)
+
+
+def _lasting_content(jobs):
+    """Give what a run depends on, whatever folder its temporary files go to."""
+    text = _content([(jobs, False)])
+    for path in {path for job in jobs for path in job.temporary}:
+        folder = os.path.dirname(path)
+        if os.path.basename(os.path.dirname(folder)) != INPUTS_FOLDER:
+            text = text.replace(json.dumps(folder)[1:-1], "")
+    return text
 
 
 def _inputs(job):

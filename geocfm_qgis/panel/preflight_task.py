@@ -5,11 +5,13 @@ from __future__ import annotations
 from qgis.core import QgsProcessingException, QgsProcessingFeedback
 
 from .. import engine_client as engine
-from ..jobs import write_job_file
+from ..background import BackgroundTask
+from ..jobs import in_layer_names, write_job_file
 from ..jobs.temporary import temporary_path
 from ..translation import tr
 from ..wording import JOB_FILE_NAME, in_qgis_words
-from .background_task import BackgroundTask
+
+OTHER_WORK = "Unfinished work of another job"  # how the engine's sentence on it begins
 
 
 class PreflightTask(BackgroundTask):
@@ -22,6 +24,7 @@ class PreflightTask(BackgroundTask):
         self.problems, self.warnings, self.notes = [], [], []
         self.facts = None
         self.is_broken = False
+        self.meets_other_work = False  # what another run has left under the same name
         self.transcript = ""
 
     def work(self):
@@ -49,24 +52,37 @@ class PreflightTask(BackgroundTask):
         arguments = ["run", path, *(["--dry-run"] if only_rehearse else [])]
         outcome = engine.run_engine(self._python, arguments, is_cancelled=self.isCanceled)
         self.transcript = outcome.transcript
+
+        def in_words(sentence):
+            return in_layer_names(in_qgis_words(sentence), jobs)
+
         for event in outcome.events:
             if isinstance(event, engine.Note):
-                self.notes.append(in_qgis_words(event.text))
+                self.notes.append(in_words(event.text))
             elif isinstance(event, engine.Warning):
-                self.warnings.append(in_qgis_words(event.text))
+                self.warnings.append(in_words(event.text))
         self.facts = (outcome.reports("check") or [self.facts])[-1]
         if outcome.status == engine.BROKEN:
             self.is_broken = True
         if outcome.status in (engine.FAILED, engine.BROKEN):
-            self.problems = _problems(outcome)
+            told = _told(outcome)
+            self.meets_other_work = any(OTHER_WORK in sentence for sentence in told)
+            said = told or [f"{outcome.message} {outcome.hint}".strip()]
+            self.problems = [in_words(sentence) for sentence in said]
+            if self.meets_other_work:
+                self.problems.append(
+                    tr(
+                        "Or give this run another name in the Results step; the unfinished work "
+                        "stays as it is."
+                    )
+                )
 
 
-def _problems(outcome):
-    """Give all that is wrong, each with its remedy."""
+def _told(outcome):
+    """Give all that the engine says is wrong, each with its remedy."""
     found = [text for report in outcome.reports("check") for text in report.get("problems", ())]
     for report in outcome.reports("batch"):
         for job in report.get("jobs", ()):
             if job.get("status") == "problem":
                 found += job.get("message", "").splitlines()
-    said = [in_qgis_words(sentence) for sentence in dict.fromkeys(found) if sentence]
-    return said or [f"{outcome.message} {outcome.hint}".strip()]
+    return [sentence for sentence in dict.fromkeys(found) if sentence]

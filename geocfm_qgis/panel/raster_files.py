@@ -13,10 +13,10 @@ def add_rasters(project, paths):
     for path in paths:
         layers = [layer for layer in _rasters_of(project, str(path)) if layer.isValid()]
         if layers:
-            added += project.addMapLayers(layers)
+            added += layers
         else:
             unreadable.append(str(path))
-    return added, unreadable
+    return project.addMapLayers(added), unreadable  # all at once: each time the lists are renewed
 
 
 def unreadable_sentence(paths):

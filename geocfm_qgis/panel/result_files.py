@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import tempfile
 from pathlib import Path
 
 from qgis.core import QgsProcessingUtils
@@ -55,6 +56,18 @@ def output_paths(results, training):
 def existing(paths):
     """Give those of a run's outputs that are there; an empty folder is none."""
     return [path for path in paths if os.path.isfile(path) or _holds_results(path)]
+
+
+def is_writable(folder):
+    """Whether a folder can be written to, or made where it is not there yet."""
+    place = os.path.abspath(folder)
+    while not os.path.lexists(place) and os.path.dirname(place) != place:
+        place = os.path.dirname(place)
+    try:
+        with tempfile.TemporaryFile(dir=place):  # permissions alone do not tell, least on Windows
+            return True
+    except OSError:
+        return False
 
 
 def interrupted(paths):

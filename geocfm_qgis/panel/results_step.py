@@ -33,6 +33,9 @@ class ResultsStep(Step):
         self.training = True
         self._subject = ""
         self._taken = set()  # folders of runs that wait or are at work
+        self._avoided = set()  # folders with unfinished work that this run could not go on with
+        self._tried = "", True  # a folder, and whether it can be written to
+        self._ticked = {}  # by whether a model is trained: the products that were ticked
         load_form("results_step", self)
         self._add_model_row()
         self.rows = [ProductRow(each, self.productsLayout) for each in all_products()]
@@ -89,9 +92,26 @@ class ResultsStep(Step):
 
     def take_free_name(self):
         """Keep what is there: change a name whose results are there already."""
-        self.overwriteCheck.setChecked(False)
+        self.begin_afresh()
         own = self.nameEdit.text().strip()
         self.nameEdit.setText(self._free_name(NUMBERED.sub("", own)) if own else "")
+
+    def begin_afresh(self):
+        """Replace nothing more: that was said of one run."""
+        self.overwriteCheck.setChecked(False)
+
+    def avoid_name(self):
+        """Propose another name than this one; tell whether that is ours to do."""
+        if self.nameEdit.text().strip():
+            return False
+        self._avoided.add(os.path.normcase(result_files.run_folder(self.choices())))
+        self.refresh()
+        return True
+
+    def allow_names(self):
+        """Propose again the names that were avoided."""
+        self._avoided.clear()
+        self.refresh()
 
     def reset(self):
         """Show what a new project begins with."""
@@ -99,16 +119,17 @@ class ResultsStep(Step):
             edit.clear()
         self.placeCombo.setCurrentIndex(IN_A_FOLDER)
         self.folderFile.setFilePath("")
-        self.overwriteCheck.setChecked(False)
+        self._ticked = {}
+        self._tick_products()
+        self.begin_afresh()
         self.refresh()
 
     def set_subject(self, subject, training, has_occurrences):
         """Take in what the other steps decide: the run's subject, and what can be made."""
         if training != self.training:
+            self._ticked[self.training] = {row for row in self.rows if row.tick.isChecked()}
             self.training = training
-            way = WITH_NEW_MODEL if training else WITH_LOADED_MODEL
-            for row in self.rows:
-                row.tick.setChecked(way in row.product.default_for)
+            self._tick_products()
         self._subject = subject
         for row in self.rows:
             row.set_possible(
@@ -190,6 +211,13 @@ class ResultsStep(Step):
                     folder=choices.folder
                 )
             )
+        elif not self._can_write(result_files.run_folder(choices)):
+            found.append(
+                tr(
+                    "Results cannot be written to {folder}. Choose another folder in the Results "
+                    "step."
+                ).format(folder=result_files.run_folder(choices))
+            )
         return found
 
     def _add_model_row(self):
@@ -201,6 +229,20 @@ class ResultsStep(Step):
         self.model_edit.setObjectName("modelFile")
         self.productsLayout.addWidget(self._model_tick, 0, 0)
         self.productsLayout.addWidget(self.model_edit, 0, 1)
+
+    def _can_write(self, folder):
+        """Asked again and again, it is tried once for each folder: a network may be slow."""
+        if folder != self._tried[0]:
+            self._tried = folder, result_files.is_writable(folder)
+        return self._tried[1]
+
+    def _tick_products(self):
+        """As they were when it was last this way, or as most people want them."""
+        way = WITH_NEW_MODEL if self.training else WITH_LOADED_MODEL
+        usual = {row for row in self.rows if way in row.product.default_for}
+        ticked = self._ticked.get(self.training, usual)
+        for row in self.rows:
+            row.tick.setChecked(row in ticked)
 
     def _folder(self):
         if self.placeCombo.currentIndex() == TEMPORARY:
@@ -228,7 +270,7 @@ class ResultsStep(Step):
         folder = os.path.normcase(result_files.run_folder(results))
         outputs = result_files.output_paths(results, self.training)
         is_done = result_files.existing(outputs) and not result_files.interrupted(outputs)
-        return folder in self._taken or bool(is_done)
+        return folder in self._taken | self._avoided or bool(is_done)
 
     def _on_change(self):
         self.refresh()

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import os
+from functools import partial
 
-from qgis.core import Qgis, QgsCoordinateTransform, QgsProject, QgsRectangle
-from qgis.PyQt.QtCore import QObject, QUrl, pyqtSignal
-from qgis.PyQt.QtGui import QDesktopServices
+from qgis.core import Qgis, QgsProject
+from qgis.PyQt.QtCore import QObject, pyqtSignal
 from qgis.PyQt.QtWidgets import QApplication, QFileDialog, QPushButton
 
 from .. import engine_client as engine
 from ..diagnostics import diagnostics_text
+from ..jobs import in_layer_names
 from ..results import PROSPECTIVITY, ExportRefused, export_geotiff
 from ..results.finished import finished_results
 from ..runs import unfinished_model
@@ -19,9 +20,9 @@ from . import theme
 from .clear_layout import clear_layout
 from .durations import duration_text
 from .result_files import interrupted
+from .showing import open_on_desktop, still_there, zoom_to
 
 COLUMNS = 2
-MARGIN = 1.05  # of the extent, when zooming
 BEST_SHARE = 0.1  # of the area; what of the occurrences lies there is told
 
 
@@ -34,9 +35,13 @@ class RunEnd(QObject):
         super().__init__(parent)
         self._layout = layout
         self._iface = iface
+        self._project = QgsProject.instance()
+        self._shown = ()  # ids of the layers that were added; the user may remove them
+        self._project.layersRemoved.connect(self._on_removed)
 
     def clear(self):
         """Take the buttons away."""
+        self._shown = ()
         clear_layout(self._layout)
 
     def icon(self, outcome):
@@ -55,7 +60,7 @@ class RunEnd(QObject):
             if interrupted(job.values.get("out", "") for job in run.jobs):
                 said += " " + tr("Run it again, and it goes on from there.")
         else:
-            said = f"{outcome.message} {outcome.hint}".strip()
+            said = in_layer_names(f"{outcome.message} {outcome.hint}".strip(), run.jobs)
         if layers and outcome.status == engine.DONE:
             said += " " + tr("The results are the topmost group of layers.")
         elif layers:
@@ -67,12 +72,14 @@ class RunEnd(QObject):
         """Show the buttons that make sense now."""
         self.clear()
         if layers:
-            self._add("zoomButton", tr("Zoom to result"), lambda: self._zoom(layers))
+            self._shown = tuple(layer.id() for layer in layers)
+            zoom = partial(zoom_to, self._iface, self._project, self._shown)
+            self._add("zoomButton", tr("Zoom to result"), zoom)
         model, text = _model_to_use(run, outcome)
         if model and (outcome.status != engine.DONE or not layers):
             self._add("useModelButton", text, lambda: self.use_model.emit(model))
         if os.path.isdir(run.folder):
-            self._add("openFolderButton", tr("Open folder"), lambda: _open(run.folder))
+            self._add("openFolderButton", tr("Open folder"), lambda: open_on_desktop(run.folder))
         maps = [each.path for each in finished_results(outcome) if each.kind == PROSPECTIVITY]
         if maps:
             text = tr("Export GeoTIFF…")
@@ -80,7 +87,7 @@ class RunEnd(QObject):
         evaluations = [each.path for each in outcome.finished_artifacts if each.kind == "picture"]
         if evaluations:
             text = tr("Show evaluation")
-            self._add("evaluationButton", text, lambda: _open(evaluations[0]))
+            self._add("evaluationButton", text, lambda: open_on_desktop(evaluations[0]))
         if outcome.status == engine.BROKEN:
             text = tr("Copy diagnostics")
             self._add("diagnosticsButton", text, lambda: _copy(diagnostics_text(outcome)))
@@ -92,19 +99,10 @@ class RunEnd(QObject):
         place = self._layout.count()
         self._layout.addWidget(button, place // COLUMNS, place % COLUMNS)
 
-    def _zoom(self, layers):
-        canvas = self._iface.mapCanvas()
-        project = QgsProject.instance()
-        target = canvas.mapSettings().destinationCrs()
-        extent = QgsRectangle()
-        for layer in layers:
-            if project.mapLayer(layer.id()) is not None:
-                transform = QgsCoordinateTransform(layer.crs(), target, project)
-                extent.combineExtentWith(transform.transformBoundingBox(layer.extent()))
-        if not extent.isEmpty():
-            extent.scale(MARGIN)
-            canvas.setExtent(extent)
-            canvas.refresh()
+    def _on_removed(self):
+        button = self.parent().findChild(QPushButton, "zoomButton")
+        if button is not None and not still_there(self._project, self._shown):
+            button.hide()
 
     def _export(self, source, name):
         """The file as it is: a Cloud Optimized GeoTIFF with its provenance."""
@@ -147,10 +145,6 @@ def _captured(outcome):
                 area=round(100 * BEST_SHARE), share=round(100 * share), count=test["occurrences"]
             )
     return ""
-
-
-def _open(path):
-    QDesktopServices.openUrl(QUrl.fromLocalFile(path))
 
 
 def _copy(text):

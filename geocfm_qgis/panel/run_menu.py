@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from qgis.core import Qgis, QgsProcessingException
 from qgis.PyQt.QtCore import pyqtSignal
-from qgis.PyQt.QtWidgets import QApplication, QFileDialog, QMenu
+from qgis.PyQt.QtWidgets import QApplication, QFileDialog, QMenu, QPushButton
 
 from ..jobs import as_command_line, as_job_file, save_for_server
+from ..jobs.raster_export import RasterExport
 from ..translation import tr
 from . import theme
 
@@ -78,16 +79,39 @@ class RunMenu(QMenu):
         entry.triggered.connect(lambda: action())
 
     def _copy_command_line(self):
-        run = self._run()
-        if run is not None:
-            QApplication.clipboard().setText("\n".join(map(as_command_line, run.jobs)) + "\n")
-            self._tell_copied(run)
+        self._copy(lambda jobs: "\n".join(map(as_command_line, jobs)) + "\n")
 
     def _copy_job_file(self):
+        self._copy(as_job_file)
+
+    def _copy(self, as_text):
+        """Copy the jobs with inputs that are there: temporary ones are written first."""
         run = self._run()
-        if run is not None:
-            QApplication.clipboard().setText(as_job_file(run.jobs))
-            self._tell_copied(run)
+        if run is None:
+            return
+        exports = [export for job in run.jobs for export in job.exports]
+        if any(isinstance(export, RasterExport) for export in exports):
+            text = tr(
+                "Some layers are no files that the engine can read. 'Save job file…' exports them "
+                "and saves them beside the file."
+            )
+            self._tell(text, Qgis.MessageLevel.Info, with_saving=True)
+            return
+        try:
+            for export in exports:
+                export.run()
+        except (OSError, QgsProcessingException) as error:
+            self._tell(str(error), Qgis.MessageLevel.Warning)
+            return
+        QApplication.clipboard().setText(as_text(run.jobs))
+        if any(job.temporary for job in run.jobs):
+            text = tr(
+                "Copied. Some inputs are temporary files, which are gone when QGIS closes; "
+                "'Save job file…' keeps them."
+            )
+            self._tell(text, Qgis.MessageLevel.Info, with_saving=True)
+        else:
+            self._tell(tr("Copied."), Qgis.MessageLevel.Info)
 
     def _save_job_file(self):
         run = self._run()
@@ -114,13 +138,13 @@ class RunMenu(QMenu):
             self._tell(str(error), Qgis.MessageLevel.Warning)
             return None
 
-    def _tell_copied(self, run):
-        text = tr("Copied.")
-        if any(job.temporary for job in run.jobs):
-            text += " " + tr(
-                "Some inputs are temporary files of this QGIS; 'Save job file…' keeps them."
-            )
-        self._tell(text, Qgis.MessageLevel.Info)
-
-    def _tell(self, text, level):
-        self._iface.messageBar().pushMessage(TITLE, text, level)
+    def _tell(self, text, level, with_saving=False):
+        bar = self._iface.messageBar()
+        if not with_saving:
+            bar.pushMessage(TITLE, text, level)
+            return
+        message = bar.createMessage(TITLE, text)
+        button = QPushButton(tr("Save job file…"), message)
+        button.clicked.connect(lambda: self._save_job_file())
+        message.layout().addWidget(button)
+        bar.pushWidget(message, level)

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import time
 
+from qgis.core import QgsProject
 from qgis.PyQt.QtCore import Qt, pyqtSignal
 from qgis.PyQt.QtWidgets import QApplication, QHBoxLayout, QLabel, QToolButton, QWidget
 
 from .. import engine_client as engine
 from ..bundle import load_form
+from ..runs.run_progress import RunProgress
+from ..stage_names import stage_name
 from ..translation import tr
 from ..wording import in_qgis_words
 from . import theme
@@ -16,7 +19,6 @@ from .clear_layout import clear_layout
 from .durations import duration_text
 from .loss_curve import LossCurve
 from .run_end import RunEnd
-from .stage_names import stage_name
 
 TRAINING = "train"
 FULL_BAR = 1000
@@ -30,9 +32,12 @@ class RunView(QWidget):
     def __init__(self, queue, keeper, iface, parent=None):
         super().__init__(parent)
         self._queue = queue
+        self._run = None
         self._begun = 0.0
-        self._command = ""
+        self._seconds = None
         self._stage = ""
+        self._progress = RunProgress(0)
+        self._exporting, self._exported = 0, 0.0
         load_form("run_view", self)
         font = self.titleLabel.font()
         font.setBold(True)
@@ -50,6 +55,7 @@ class RunView(QWidget):
         queue.told.connect(self._on_event)
         queue.changed.connect(self._show_queue)
         keeper.kept.connect(self._on_kept)
+        QgsProject.instance().cleared.connect(self._on_cleared)
         self.hide()
         if queue.current is not None:
             self._on_started(queue.current)
@@ -60,8 +66,11 @@ class RunView(QWidget):
         return self.logText.toPlainText()
 
     def _on_started(self, run):
-        self._begun = time.monotonic()
-        self._command, self._stage = "", ""
+        self._run = run
+        self._begun, self._seconds = time.monotonic(), None
+        self._stage = ""
+        self._progress = RunProgress(len({export for job in run.jobs for export in job.exports}))
+        self._exporting, self._exported = 0, 0.0
         theme.mark(self.statusIcon, theme.WORKING)
         self.titleLabel.setText(run.name)
         self.titleLabel.setToolTip(run.name)
@@ -71,7 +80,8 @@ class RunView(QWidget):
         self.cancelButton.setEnabled(True)
         self.cancelHint.setVisible(any(job.command == TRAINING for job in run.jobs))
         self.curve.clear()
-        self.curve.hide()
+        self.curveBox.hide()
+        self.curveBox.setCollapsed(False)
         self.logText.clear()
         self.end.clear()
         self._show_working(True)
@@ -81,43 +91,66 @@ class RunView(QWidget):
         if isinstance(event, engine.Progress):
             self._show_progress(event)
         elif isinstance(event, engine.JobStarted):
-            self._command = event.command
+            self._progress.hear(event)
             self._stage = tr("Step {number} of {total}: {name}").format(
                 number=event.number, total=event.total, name=event.name
             )
             self.stageLabel.setText(self._stage)
             self.timeLabel.clear()
-            self.progressBar.setRange(0, 0)
+            self._show_bar()
             self.cancelHint.setVisible(event.command == TRAINING)
         text = engine.as_text(event)
         if text:
             self.logText.appendPlainText(in_qgis_words(text))
 
     def _show_progress(self, event):
+        """The bar is for the whole run; the time left is known of a step only."""
+        if self._stage:
+            self._progress.hear(event)
+        else:
+            self._hear_export(event)
+        self._show_bar()
         stage = stage_name(event.stage)
-        self.progressBar.setRange(0, FULL_BAR)
-        self.progressBar.setValue(round(FULL_BAR * event.share))
         self.stageLabel.setText(f"{self._stage} · {stage}" if self._stage else stage)
         self.timeLabel.setText(
-            tr("{time} left").format(time=duration_text(event.seconds_left))
+            tr("this step: {time} left").format(time=duration_text(event.seconds_left))
             if event.seconds_left is not None and event.share < 1
             else ""
         )
         if event.values:
             self.curve.add(100 * event.share, event.values)
-            self.curve.setVisible(not self.curve.is_empty())
+            self.curveBox.setVisible(not self.curve.is_empty())
+
+    def _hear_export(self, event):
+        """Layers are exported before the first job, one after another."""
+        if event.share < self._exported:
+            self._exporting += 1
+        self._exported = event.share
+        self._progress.exporting(self._exporting, event.share)
+
+    def _show_bar(self):
+        self.progressBar.setRange(0, FULL_BAR)
+        self.progressBar.setValue(round(FULL_BAR * self._progress.percent / 100))
 
     def _on_kept(self, run, outcome, layers):
+        if run is not self._run:  # one before, whose results were added to another project
+            return
         self._show_working(False)
         theme.mark(self.statusIcon, self.end.icon(outcome))
-        seconds = time.monotonic() - self._begun
-        self.endSentence.setText(self.end.sentence(run, outcome, layers, seconds))
+        if self._seconds is None:
+            self._seconds = time.monotonic() - self._begun
+        self.endSentence.setText(self.end.sentence(run, outcome, layers, self._seconds))
         self.end.offer(run, outcome, layers)
-        if self.curve.is_empty() or outcome.status != engine.DONE:
-            self.curve.setVisible(not self.curve.is_empty())
+        self.curveBox.setCollapsed(True)
         if not self.log().strip():
             self.logText.setPlainText(outcome.transcript)
         self.show()
+
+    def _on_cleared(self):
+        """What came of a run in another project is of no use in this one."""
+        if self._queue.current is None:
+            self.end.clear()
+            self.hide()
 
     def _show_working(self, working):
         self.workBox.setVisible(working)

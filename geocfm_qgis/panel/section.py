@@ -1,20 +1,36 @@
 """A step with its header: number, title, and its state at a glance; it can be folded away."""
 
 from qgis.PyQt.QtCore import Qt, pyqtSignal
-from qgis.PyQt.QtGui import QPalette
+from qgis.PyQt.QtGui import QPainter
 from qgis.PyQt.QtWidgets import QFrame, QHBoxLayout, QLabel, QToolButton, QVBoxLayout, QWidget
 
 from . import theme
 from .elided_label import ElidedLabel
 
 BODY_MARGINS = (12, 4, 6, 8)  # pixels
+SHADE = 0.09  # opacity
 
 
 class _Header(QFrame):
     pressed = pyqtSignal()
 
+    def __init__(self, title):
+        super().__init__()
+        self.heading = QLabel(title, self)
+        font = self.heading.font()
+        font.setBold(True)
+        self.heading.setFont(font)
+
     def mousePressEvent(self, event):
         self.pressed.emit()
+
+    def paintEvent(self, event):
+        """A shade of the text's colour stands out from light and dark windows alike."""
+        shade = theme.text_colour(self.heading)
+        shade.setAlphaF(SHADE)
+        painter = QPainter(self)
+        painter.fillRect(self.rect(), shade)
+        painter.end()
 
 
 class Section(QWidget):
@@ -29,21 +45,15 @@ class Section(QWidget):
         self._arrow.setAutoRaise(True)
         self._arrow.setAccessibleName(title)
         self._arrow.clicked.connect(self._toggle)
-        heading = QLabel(f"{number}  {title}")
-        font = heading.font()
-        font.setBold(True)
-        heading.setFont(font)
         self._mark = QLabel()
         self._state = ElidedLabel()
         self._state.setObjectName(f"section{number}State")
-        self._header = _Header()
-        self._header.setAutoFillBackground(True)
-        self._header.setBackgroundRole(QPalette.ColorRole.AlternateBase)
+        self._header = _Header(f"{number}  {title}")
         line = QHBoxLayout(self._header)
         line.setContentsMargins(0, 2, 6, 2)
         line.setSpacing(4)
         line.addWidget(self._arrow)
-        line.addWidget(heading)
+        line.addWidget(self._header.heading)
         line.addSpacing(8)
         line.addWidget(self._mark)
         line.addWidget(self._state, 1)

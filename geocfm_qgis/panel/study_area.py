@@ -7,16 +7,16 @@ from functools import cached_property
 from qgis.core import (
     QgsCoordinateTransform,
     QgsCsException,
-    QgsFeatureRequest,
     QgsGeometry,
     QgsLineString,
     QgsPoint,
     QgsRasterLayer,
 )
 
+from .area_polygons import read_polygons
 from .extent_text import parse_extent
 
-MOST_POLYGONS = 5_000
+EDGE_CELLS = 1e-3  # a raster this near to a whole number of cells is taken to have it
 SIDE_PARTS = 500  # the outline of an area gets so many points a side before it is reprojected
 
 
@@ -93,8 +93,12 @@ class StudyArea:
         )
 
 
-def study_area(project, choices):
-    """Give the StudyArea of LayerChoices; None while they name no raster with a place."""
+def study_area(project, choices, resolution=None, polygons=read_polygons):
+    """Give the StudyArea of LayerChoices; None while they name no raster with a place.
+
+    resolution: the size of the cells where it is not the raster's own. polygons: reads those of a
+    layer. Where the engine ends its grid at the area, it leaves out only cells that lie outside.
+    """
     first = choices.channels[0].layer if choices.channels else ""
     layer = project.mapLayer(choices.reference or first)
     if not isinstance(layer, QgsRasterLayer) or not layer.isValid() or not layer.crs().isValid():
@@ -104,16 +108,24 @@ def study_area(project, choices):
         layer.crs(),
         extent.xMinimum(),
         extent.yMaximum(),
-        layer.rasterUnitsPerPixelX(),
-        layer.rasterUnitsPerPixelY(),
-        layer.width(),
-        layer.height(),
+        *_cells(layer, resolution),
         project.transformContext(),
-        *_area_of_interest(project, choices),
+        *_area_of_interest(project, choices, polygons),
     )
 
 
-def _area_of_interest(project, choices):
+def _cells(layer, resolution):
+    """Width and height of a cell, columns and rows; the first cell lies at the top left."""
+    if not resolution:
+        sizes = layer.rasterUnitsPerPixelX(), layer.rasterUnitsPerPixelY()
+        return (*sizes, layer.width(), layer.height())
+    extent = layer.extent()
+    columns, rows = extent.width() / resolution, extent.height() / resolution
+    counts = (max(1, math.ceil(count - EDGE_CELLS)) for count in (columns, rows))
+    return (resolution, resolution, *counts)
+
+
+def _area_of_interest(project, choices, polygons):
     """The polygons as a tuple of WKB, and their CRS."""
     extent = parse_extent(choices.extent) if choices.extent else None
     if extent is not None:
@@ -121,11 +133,7 @@ def _area_of_interest(project, choices):
     layer = project.mapLayer(choices.area_layer) if choices.area_layer else None
     if layer is None or not layer.isValid() or not layer.crs().isValid():
         return (), None
-    request = QgsFeatureRequest()
-    request.setSubsetOfAttributes([])
-    request.setLimit(MOST_POLYGONS)
-    shapes = (feature.geometry() for feature in layer.getFeatures(request))
-    return tuple(bytes(shape.asWkb()) for shape in shapes if not shape.isNull()), layer.crs()
+    return polygons(layer), layer.crs()
 
 
 def _shape(wkb):

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import os
-
 from ..translation import tr
+from .card_text import model_name
 from .products import product
 
 
@@ -15,7 +14,7 @@ def summary_sentence(choices, occurrence_count, grid=None):
         for choice in choices.results.products
     ]
     if not choices.model.train:
-        name = os.path.splitext(os.path.basename(choices.model.checkpoint))[0]
+        name = model_name(choices.model.checkpoint)
         return tr("With the model {name}: {products}.").format(name=name, products=_listed(made))
     start = tr("{budget} on {layers} and {occurrences}").format(
         budget=_budget(choices.model),
@@ -39,13 +38,16 @@ def whole_grid(choices, project):
 
 
 def _budget(model):
-    if model.minutes:
-        return _counted(
-            f"{model.minutes:g}", tr("Train for 1 minute"), tr("Train for {count} minutes")
-        )
-    if model.iterations:
-        return tr("Train {count} iterations").format(count=model.iterations)
-    return tr("Train as long as the preset says")
+    """Say how long it trains; where both bounds are given, the first that is reached counts."""
+    if not model.minutes and not model.iterations:
+        return tr("Train as long as the preset says")
+    minutes = _counted(f"{model.minutes:g}", tr("1 minute"), tr("{count} minutes"))
+    if not model.iterations:
+        return tr("Train for {time}").format(time=minutes)
+    steps = _counted(model.iterations, tr("1 iteration"), tr("{count} iterations"))
+    if not model.minutes:
+        return tr("Train for at most {iterations}").format(iterations=steps)
+    return tr("Train for at most {iterations} or {time}").format(iterations=steps, time=minutes)
 
 
 def _occurrences(count):

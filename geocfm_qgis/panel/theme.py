@@ -5,10 +5,10 @@ from qgis.PyQt.QtGui import QPalette
 
 from .step import READY, TO_DO, WRONG
 
-STATE_ICONS = {READY: "mIconSuccess", TO_DO: "mIndicatorTemporal", WRONG: "mIconWarning"}
+STATE_ICONS = {READY: "mIconSuccess", TO_DO: "mIconHistory", WRONG: "mIconWarning"}
 REMARK, PROBLEM, FAILURE = "mIconInfo", "mIconWarning", "mIconDelete"
 WORKING, WAITING = "mTaskRunning", "mTaskQueued"
-DONE, STOPPED, TO_MEND = "mIconSuccess", "mTaskCancel", "mIndicatorTemporal"
+DONE, STOPPED, TO_MEND = "mIconSuccess", "mTaskCancel", "mIconHistory"
 MARK_PX = 16
 MUTED = 0.62  # opacity
 
@@ -22,6 +22,12 @@ def mark(label, name):
     """Show an icon of the theme on a label, sharp on every screen."""
     label.setPixmap(theme_icon(name).pixmap(MARK_PX, MARK_PX))
     label.setFixedWidth(MARK_PX + 2)
+
+
+def text_colour(label):
+    """Give the colour of a label's text, which dark themes tell to labels only."""
+    label.ensurePolished()
+    return label.palette().color(label.foregroundRole())
 
 
 def mute(label):

@@ -16,7 +16,6 @@ class Run:
     jobs: tuple  # of EngineJob, in the order they are done
     folder: str  # of the job file, and of the results
     choices: dict = field(default_factory=dict)  # of the panel, to repeat the run
-    occurrences: str = ""  # the points used: path[|layername=...]
     temporary: bool = False  # the results are gone when QGIS closes
 
 

@@ -149,7 +149,6 @@ def test_a_run_has_jobs_with_absolute_paths_and_remembers_the_choices(
     assert run.name == "my run"
     assert run.folder == str(tmp_path / "my run")
     assert not run.temporary
-    assert run.occurrences.endswith("occurrences.gpkg|layername=occurrences")
     assert Choices.from_dict(json.loads(json.dumps(run.choices))) == choices
     temporary = replace(choices, results=replace(choices.results, folder=""))
     made = plan.make_run(temporary, sample_project)
