@@ -101,7 +101,7 @@ class GeoCFMPanel(QDockWidget):
             return
         if self.preflight.still_holds():
             self._queue.add(self.preflight.run)
-            self.results.begin_afresh()
+            self.results.make_ready_for_next()
         else:
             self.refresh()
 

@@ -32,6 +32,7 @@ class ResultsStep(Step):
         self.project = project
         self.training = True
         self._subject = ""
+        self._own_name = ""  # what the last run was called by its user
         self._taken = set()  # folders of runs that wait or are at work
         self._avoided = set()  # folders with unfinished work that this run could not go on with
         self._tried = "", True  # a folder, and whether it can be written to
@@ -96,6 +97,14 @@ class ResultsStep(Step):
         own = self.nameEdit.text().strip()
         self.nameEdit.setText(self._free_name(NUMBERED.sub("", own)) if own else "")
 
+    def make_ready_for_next(self):
+        """Go on from a name that was typed, now that its run has begun: proposed, not typed."""
+        own = self.nameEdit.text().strip()
+        self.begin_afresh()
+        if own:
+            self._own_name = NUMBERED.sub("", own)
+            self.nameEdit.clear()
+
     def begin_afresh(self):
         """Replace nothing more: that was said of one run."""
         self.overwriteCheck.setChecked(False)
@@ -120,6 +129,7 @@ class ResultsStep(Step):
         self.placeCombo.setCurrentIndex(IN_A_FOLDER)
         self.folderFile.setFilePath("")
         self._ticked = {}
+        self._own_name = ""
         self._tick_products()
         self.begin_afresh()
         self.refresh()
@@ -130,6 +140,8 @@ class ResultsStep(Step):
             self._ticked[self.training] = {row for row in self.rows if row.tick.isChecked()}
             self.training = training
             self._tick_products()
+        if subject != self._subject:
+            self._own_name = ""
         self._subject = subject
         for row in self.rows:
             row.set_possible(
@@ -149,9 +161,8 @@ class ResultsStep(Step):
         self._model_tick.setVisible(self.training)
         self.model_edit.setVisible(self.training)
         self.folderFile.setVisible(self.placeCombo.currentIndex() == IN_A_FOLDER)
-        self.nameEdit.setPlaceholderText(
-            self._free_name(f"{self._subject or 'GeoCFM'} {date.today().isoformat()}")
-        )
+        usual = f"{self._subject or 'GeoCFM'} {date.today().isoformat()}"
+        self.nameEdit.setPlaceholderText(self._free_name(self._own_name or usual))
         paths = self.output_paths()
         there, leftover = result_files.existing(paths), result_files.interrupted(paths)
         self.overwriteCheck.setVisible(bool(there) or leftover)

@@ -246,6 +246,8 @@ def test_replacing_is_said_of_one_run_only(open_panel):
     opened.find("nameEdit").setText("mine")
     opened.run()
     opened.wait_until_ended()
+    assert opened.panel.choices().results.name == "mine (2)"
+    opened.find("nameEdit").setText("mine")
     opened.find("overwriteCheck").setChecked(True)
     opened.run()
     assert opened.queue.current.choices["results"]["overwrite"]

@@ -117,6 +117,18 @@ def test_ticks_are_kept_for_each_way_to_a_model(step):
     assert keys(step) == ["prospectivity", "samples"]
 
 
+def test_a_typed_name_is_proposed_for_the_next_run(step):
+    step.nameEdit.setText("Murchison gold")
+    folder = result_files.run_folder(step.choices())
+    step.make_ready_for_next()
+    assert step.choices().name == "Murchison gold"  # interrupted, it would go on
+    step.set_taken([folder])
+    assert step.choices().name == "Murchison gold (2)"
+    assert step.problems() == []
+    step.set_subject("copper", True, True)
+    assert step.choices().name.startswith("copper ")
+
+
 def test_the_name_of_an_interrupted_run_stays(step):
     name = step.choices().name
     folder = result_files.run_folder(step.choices())
