@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The one door for a newcomer: run the demo, run the tests, or make the plugin zip.
+"""The one door for a newcomer: run the demo, the tests or QGIS, or make the plugin zip.
 
 Needs only Python 3.10 or newer; everything else is installed into .venv beside this file.
 """
@@ -7,41 +7,35 @@ Needs only Python 3.10 or newer; everything else is installed into .venv beside 
 from __future__ import annotations  # lets an older Python come as far as the sentence at the end
 
 import argparse
-import hashlib
 import os
-import platform
-import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
-import urllib.error
-import urllib.request
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+import checks
+import qgis_desktop
+import translations
+from checks import INTERRUPTED
+from environments import (
+    BuildError,
+    duration,
+    environment_program,
+    install_qgis,
+    make_environment,
+)
 from plugin_zip import PackagingError, build_plugin_zip
 
 ROOT = Path(__file__).resolve().parent
-VENV = ROOT / ".venv"
-STAMP = VENV / "geocfm.stamp"  # what .venv holds; written last, so a half-made .venv has none
-INSTALL_LOG = VENV / "install.log"
-CONSTRAINTS = ROOT / "constraints.txt"
 SAMPLE = ROOT / "resources" / "sample"
-
 OLDEST_PYTHON = (3, 10)
-TORCH_CPU_INDEX = "https://download.pytorch.org/whl/cpu"
-PROBE_TIMEOUT_S = 3
-LOG_LINES_SHOWN = 20
-INTERRUPTED = 130  # the exit code of a command ended with Ctrl-C
-
-
-class BuildError(Exception):
-    """Why the build cannot go on, in words for the person who started it."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one of demo, test and zip; without any of them, say what there is."""
+    """Run one of the commands; without any of them, say what there is."""
     parser = _parser()
     options, others = parser.parse_known_args(arguments)
     if others and options.command != "test":
@@ -50,9 +44,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if options.command == "demo":
             return demo(options.out, options.minutes, options.torch_index)
         if options.command == "test":
-            return test(others, options.torch_index)
+            return test(others, options.torch_index, not options.without_qgis)
         if options.command == "zip":
             return make_zip(options.out, options.release)
+        if options.command == "qgis":
+            return open_qgis(options.language, options.torch_index)
+        if options.command == "screenshots":
+            return take_screenshots(options.out, options.torch_index)
+        if options.command == "translate":
+            return translate(options.language)
     except BuildError as error:
         print(error, file=sys.stderr)
         return 1
@@ -75,7 +75,7 @@ def demo(out: Path, minutes: float, torch_index: str | None) -> int:
         if exit_code != 0:
             print(f"\nThe demo stopped here: `geocfm {command[0]}` did not finish.")
             return exit_code
-    print(f"\nThe demo took {_duration(time.time() - started)}. It wrote:")
+    print(f"\nThe demo took {duration(time.time() - started)}. It wrote:")
     for path in sorted(path for path in out.rglob("*") if path.is_file()):
         if path.stat().st_mtime >= started - 1:  # not what an earlier run left
             print(f"  {_shown(path):<44} {path.stat().st_size / 1e6:8.2f} MB")
@@ -118,34 +118,19 @@ def demo_commands(out: Path, minutes: float) -> list[tuple[str, list[str]]]:
     ]
 
 
-def test(pytest_arguments: Sequence[str], torch_index: str | None) -> int:
+def test(pytest_arguments: Sequence[str], torch_index: str | None, with_qgis: bool) -> int:
     """Run the linter, the formatter's check, the type checker and every test."""
     make_environment(torch_index, with_tests=True)
-    steps = {
-        "ruff check": ["ruff", "check"],
-        "ruff format": ["ruff", "format", "--check"],
-        "mypy": ["mypy"],
-        "pytest": ["pytest", "-q", *(pytest_arguments or ["tests"])],
-    }
-    failed: list[str] = []
-    for title, step in steps.items():
-        if title == "pytest" and failed:
-            print(f"\nFailed so far: {', '.join(failed)} (see above).")
-        print(f"\n{title}", flush=True)
-        exit_code = run([str(environment_program("python")), "-m", *step], folder=ROOT)
-        if exit_code == INTERRUPTED:
-            return INTERRUPTED
-        if exit_code != 0:
-            failed.append(title)
-    return 1 if failed else 0
+    return checks.run_steps(
+        checks.steps(pytest_arguments, with_qgis),
+        lambda step: run(step.command, ROOT, step.variables),
+        narrowed=bool(pytest_arguments),
+    )
 
 
 def make_zip(out: Path, release: bool) -> int:
     """Write the plugin zip, or say everything the QGIS repository would refuse in it."""
-    try:
-        archive, unset = build_plugin_zip(ROOT, out, release=release)
-    except PackagingError as error:
-        raise BuildError(f"The plugin zip was not made:\n{error}") from error
+    archive, unset = _plugin_zip(out, release)
     print(f"Wrote {_shown(archive)} ({archive.stat().st_size / 1e6:.1f} MB).")
     if unset:
         print(
@@ -155,64 +140,72 @@ def make_zip(out: Path, release: bool) -> int:
     return 0
 
 
-# --- the environment -----------------------------------------------------------------------------
-
-
-def make_environment(torch_index: str | None = None, with_tests: bool = False) -> None:
-    """Make .venv with the engine in it; at once if it is already there, mended if half made."""
-    wanted = f"{_installation_key()} {'with tests' if with_tests else ''}".strip()
-    if _environment_version() == platform.python_version():
-        if STAMP.is_file() and STAMP.read_text().startswith(wanted):
-            return
-        create = ["-m", "venv"]
-    else:
-        create = ["-m", "venv", "--clear"]
-    started = time.time()
-    print("Installing the engine into .venv (once, a few minutes) ...", flush=True)
-    STAMP.unlink(missing_ok=True)
-    made = subprocess.run(
-        [sys.executable, *create, str(VENV)], capture_output=True, text=True, check=False
-    )
-    if made.returncode != 0:
+def open_qgis(language: str | None, torch_index: str | None) -> int:
+    """Start QGIS with the plugin and the sample data in a profile that is thrown away after."""
+    program = qgis_desktop.qgis_program()
+    if program is None:
         raise BuildError(
-            f"This Python could not make the environment {VENV}:\n{made.stdout}{made.stderr}\n"
-            "On Debian and Ubuntu, `sudo apt install python3-venv` brings what is missing."
+            "QGIS is not installed, or not found; install it, or name the program in the "
+            f"environment variable {qgis_desktop.QGIS_VARIABLE}."
         )
-    INSTALL_LOG.write_text("")
-    index = chosen_torch_index(torch_index)
-    if index:
-        print("  PyTorch, the build for this machine ...", flush=True)
-        _pip_install("--no-deps", "--index-url", index, _pinned("torch"))
-    print("  the engine and the packages it needs ...", flush=True)
-    _pip_install("-e", f"{ROOT / 'engine'}{'[test]' if with_tests else ''}")
-    STAMP.write_text(wanted)
-    print(f"Installed in {_duration(time.time() - started)}.", flush=True)
+    if sys.platform == "linux" and not {"DISPLAY", "WAYLAND_DISPLAY"} & os.environ.keys():
+        raise BuildError("QGIS needs a screen, and there is none here (DISPLAY is not set).")
+    make_environment(torch_index)
+    with tempfile.TemporaryDirectory(prefix="geocfm-qgis-", ignore_cleanup_errors=True) as place:
+        folder = Path(place)
+        archive, _ = _plugin_zip(folder)
+        settings = qgis_desktop.profile_settings(environment_program("python"), language)
+        qgis_desktop.make_profile(folder, archive, settings)
+        script = folder / "open_sample.py"
+        script.write_text(qgis_desktop.OPEN_SAMPLE, encoding="utf-8")
+        print("QGIS starts with a profile of its own; it is removed when QGIS ends.", flush=True)
+        command = qgis_desktop.start_command(program, folder, script)
+        return run(command, folder, qgis_desktop.session_variables(program, folder))
 
 
-def environment_program(name: str) -> Path:
-    """Give the path of a program inside .venv."""
-    return VENV / "Scripts" / f"{name}.exe" if os.name == "nt" else VENV / "bin" / name
+def take_screenshots(out: Path, torch_index: str | None) -> int:
+    """Take the pictures of the tutorial in a real QGIS on a screen that nobody sees."""
+    make_environment(torch_index, with_tests=True)
+    install_qgis()
+    command = [str(environment_program("python")), str(ROOT / "tests/desktop/screenshots.py")]
+    return run([*command, "--out", str(out.resolve())], folder=ROOT)
 
 
-def chosen_torch_index(torch_index: str | None) -> str | None:
-    """Give the index to take torch from: the one asked for, or None for pip's ordinary one.
+def translate(language: str | None) -> int:
+    """Bring the translations up to date with the texts, and say what waits for a translator."""
+    folder = ROOT / translations.CATALOGUES
+    paths = {*folder.glob("*.ts"), *([folder / f"geocfm_{language}.ts"] if language else [])}
+    exit_code = 0
+    try:
+        for path in sorted(paths):
+            changes = translations.update(ROOT, path)
+            print(
+                f"{_shown(path)}: {len(changes.new)} new texts, {len(changes.removed)} removed, "
+                f"{changes.unfinished} to translate."
+            )
+            for problem in translations.disagreements(translations.read_catalogue(path)):
+                print(f"- {problem}")
+                exit_code = 1
+    except translations.TranslationError as error:
+        raise BuildError(f"The texts cannot be collected:\n{error}") from error
+    return exit_code
 
-    On Linux the ordinary index brings gigabytes of CUDA packages; a machine without an NVIDIA
-    driver has no use for them and takes the CPU build, if its index can be reached.
-    """
-    if torch_index == "none":
-        return None
-    if torch_index:
-        return torch_index
-    has_nvidia = Path("/proc/driver/nvidia").exists() or shutil.which("nvidia-smi")
-    if sys.platform != "linux" or has_nvidia:
-        return None
-    return TORCH_CPU_INDEX if _answers(f"{TORCH_CPU_INDEX}/torch/") else None
+
+def _plugin_zip(out: Path, release: bool = False) -> tuple[Path, list[str]]:
+    try:
+        return build_plugin_zip(ROOT, out, release)
+    except PackagingError as error:
+        raise BuildError(f"The plugin zip was not made:\n{error}") from error
 
 
-def run(command: Sequence[str], folder: Path | None = None) -> int:
+# --- running --------------------------------------------------------------------------------------
+
+
+def run(
+    command: Sequence[str], folder: Path | None = None, variables: Mapping[str, str] | None = None
+) -> int:
     """Run a command in this terminal and wait for it, also when it is told to stop."""
-    process = subprocess.Popen(command, cwd=folder)
+    process = subprocess.Popen(command, cwd=folder, env={**os.environ, **(variables or {})})
     before = signal.signal(signal.SIGTERM, lambda *_: process.terminate())
     interrupted = False
     while process.returncode is None:
@@ -227,66 +220,15 @@ def run(command: Sequence[str], folder: Path | None = None) -> int:
     return process.returncode if process.returncode >= 0 else 128 - process.returncode
 
 
-def _environment_version() -> str | None:
-    """Give the version of the Python in .venv, or None if there is none that runs with pip."""
-    question = "import pip, platform; print(platform.python_version())"
-    try:
-        answer = subprocess.run(
-            [environment_program("python"), "-c", question],
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-    except OSError:
-        return None
-    return answer.stdout.strip() if answer.returncode == 0 else None
-
-
-def _installation_key() -> str:
-    """Give a hash of all that decides what an installation holds and where it stands."""
-    key = hashlib.sha256(f"{platform.python_version()} {ROOT}".encode())
-    for path in (CONSTRAINTS, ROOT / "engine" / "pyproject.toml"):
-        key.update(path.read_bytes())
-    return key.hexdigest()
-
-
-def _pip_install(*arguments: str) -> None:
-    command = [str(environment_program("python")), "-m", "pip", "install"]
-    command += ["--disable-pip-version-check", "-c", str(CONSTRAINTS), *arguments]
-    with INSTALL_LOG.open("a") as log:
-        exit_code = subprocess.call(command, stdout=log, stderr=subprocess.STDOUT)
-    if exit_code != 0:
-        lines = INSTALL_LOG.read_text(errors="replace").splitlines()[-LOG_LINES_SHOWN:]
-        raise BuildError(
-            "\n".join(lines)
-            + f"\nThe installation did not succeed; all that pip said stands in {INSTALL_LOG}."
-        )
-
-
-def _pinned(package: str) -> str:
-    for line in CONSTRAINTS.read_text(encoding="utf-8").splitlines():
-        if line.startswith(f"{package}=="):
-            return line
-    raise BuildError(f"{CONSTRAINTS.name} pins no version of {package}.")
-
-
-def _answers(address: str) -> bool:
-    """Tell whether an https address answers within a few seconds."""
-    try:
-        with urllib.request.urlopen(address, timeout=PROBE_TIMEOUT_S):  # noqa: S310 (our https)
-            return True
-    except (OSError, urllib.error.URLError):
-        return False
-
-
 # --- the command line ----------------------------------------------------------------------------
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        prog="build.py", description="GeoCFM: run the demo, run the tests, make the plugin zip."
+        prog="build.py",
+        description="GeoCFM: run the demo, the tests or QGIS with the plugin; make the plugin zip.",
     )
-    commands = parser.add_subparsers(dest="command", metavar="demo | test | zip")
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND")
     torch = argparse.ArgumentParser(add_help=False)
     torch.add_argument(
         "--torch-index",
@@ -306,11 +248,14 @@ def _parser() -> argparse.ArgumentParser:
     demonstrate.add_argument(
         "--minutes", type=float, default=3.0, help="time for training (default: 3)"
     )
-    commands.add_parser(
+    check = commands.add_parser(
         "test",
         parents=[torch],
-        help="install what the tests need and run all of them",
-        epilog="All other arguments go to pytest, e.g. `build.py test -k split`.",
+        help="install what the tests need (also QGIS, with apt) and run all of them",
+        epilog="All other arguments go to pytest, e.g. `build.py test tests/plugin -k style`.",
+    )
+    check.add_argument(
+        "--without-qgis", action="store_true", help="leave out the tests that need QGIS"
     )
     package = commands.add_parser("zip", help="make the plugin zip for the QGIS repository")
     package.add_argument(
@@ -321,6 +266,25 @@ def _parser() -> argparse.ArgumentParser:
         action="store_true",
         help="refuse while the publisher's details in metadata.txt are unset",
     )
+    session = commands.add_parser(
+        "qgis",
+        parents=[torch],
+        help="start QGIS with the plugin and the sample data, in a profile thrown away after",
+    )
+    session.add_argument("--language", metavar="CODE", help="language of QGIS, e.g. de")
+    pictures = commands.add_parser(
+        "screenshots", parents=[torch], help="take the pictures of the tutorial in a real QGIS"
+    )
+    pictures.add_argument(
+        "--out",
+        type=Path,
+        default=ROOT / "docs" / "images",
+        help="folder of the pictures (default: docs/images)",
+    )
+    speak = commands.add_parser(
+        "translate", help="bring the translations up to date with the texts"
+    )
+    speak.add_argument("--language", metavar="CODE", help="begin one into this language too")
     return parser
 
 
@@ -333,11 +297,6 @@ def _https_or_none(index: str) -> str:
 def _shown(path: Path) -> str:
     """Give a path as short as it can be said from the current folder."""
     return str(path.relative_to(Path.cwd())) if path.is_relative_to(Path.cwd()) else str(path)
-
-
-def _duration(seconds: float) -> str:
-    minutes, rest = divmod(round(seconds), 60)
-    return f"{minutes} min {rest} s" if minutes else f"{rest} s"
 
 
 if __name__ == "__main__":

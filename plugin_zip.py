@@ -15,19 +15,24 @@ import zipfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path, PurePosixPath
 
+from translations import compile_ts
+
 PLUGIN = "geocfm_qgis"
 SOURCES = {  # in the repository: in the plugin's folder
     "geocfm_qgis": "",
     "metadata.txt": "metadata.txt",
     "LICENSE": "LICENSE",
     "README.md": "README.md",
+    "constraints.txt": "constraints.txt",
     "engine/pyproject.toml": "engine/pyproject.toml",
     "engine/geocfm": "engine/geocfm",
     "resources": "resources",
+    "docs/tutorial.md": "docs/tutorial.md",
+    "docs/images": "docs/images",
 }
 SHIPPED = (
     *(".py", ".typed", ".toml", ".txt", ".md", ".html", ".css", ".json"),
-    *(".ui", ".qml", ".ts", ".qm", ".svg", ".png", ".jpg"),
+    *(".ui", ".qml", ".ts", ".svg", ".png", ".jpg"),
     *(".tif", ".gpkg", ".geojson", ".csv", ".safetensors"),
 )
 LEFT_BEHIND = re.compile(  # by Python, QGIS and file managers: left out without a word
@@ -66,6 +71,9 @@ def build_plugin_zip(root: Path, out: Path, release: bool = False) -> tuple[Path
     """Write the zip into `out`; give its path and the publisher's details that are unset."""
     files, problems = plugin_files(root)
     contents = {name: path.read_bytes() for name, path in files.items()}
+    for name, path in files.items():
+        if path.suffix == ".ts":
+            contents[name[: -len("ts")] + "qm"] = compile_ts(path)
     unset = _unset_publisher_keys(contents)
     if release and unset:
         problems.append(f"metadata.txt: {', '.join(unset)} must be set before a release.")

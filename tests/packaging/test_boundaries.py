@@ -15,7 +15,10 @@ PLUGIN = ROOT / "geocfm_qgis"
 
 FOREIGN = {  # a folder: the top-level packages that must not be imported in it
     ENGINE: {"qgis", "PyQt5", "PyQt6", "PySide2", "PySide6", "osgeo", "processing", "geocfm_qgis"},
-    PLUGIN: {"torch", "rasterio", "numpy", "scipy", "sklearn", "pyogrio", "shapely", "geocfm"},
+    PLUGIN: {
+        *("torch", "rasterio", "numpy", "scipy", "sklearn", "pyogrio", "shapely", "geocfm"),
+        *("PyQt5", "PyQt6", "PySide2", "PySide6", "sip"),  # qgis.PyQt is the one that is there
+    },
     ENGINE / "model": {"rasterio", "pyogrio", "shapely", "affine"},
     ENGINE / "geo": {"torch"},
 }
@@ -117,9 +120,9 @@ POSIX_ONLY = {  # the files that have a twin, or a sentence, for Windows
     "os.waitstatus_to_exitcode": {"memory.py"},
     "os.fork": set(),
     "os.getuid": set(),
-    "os.killpg": set(),
+    "os.killpg": {"child_process.py"},
     "os.sched_getaffinity": set(),
-    "signal.SIGKILL": set(),
+    "signal.SIGKILL": {"child_process.py"},
     "signal.SIGHUP": {"stopping.py"},
 }
 

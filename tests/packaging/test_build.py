@@ -1,5 +1,6 @@
-"""build.py: the steps of the demo, where torch comes from, and Ctrl-C."""
+"""build.py: the steps of demo, tests and QGIS, where torch comes from, and Ctrl-C."""
 
+import configparser
 import os
 import signal
 import subprocess
@@ -10,6 +11,8 @@ from pathlib import Path
 import pytest
 
 import build
+import environments
+import qgis_desktop
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -60,13 +63,78 @@ def test_demo_lists_what_it_wrote(tmp_path, monkeypatch, capsys):
     assert "older.txt" not in said
 
 
-def test_other_arguments_of_test_go_to_pytest(monkeypatch):
-    commands = []
+def test_without_qgis_and_without_apt_it_is_said_what_to_install(monkeypatch, capsys):
     monkeypatch.setattr(build, "make_environment", lambda *_, **__: None)
-    monkeypatch.setattr(build, "run", lambda command, folder: commands.append(command) or 1)
-    assert build.main(["test", "-k", "split", "-x"]) == 1
-    assert commands[-1][-5:] == ["pytest", "-q", "-k", "split", "-x"]
-    assert [command[2] for command in commands] == ["ruff", "ruff", "mypy", "pytest"]
+    monkeypatch.setattr(qgis_desktop, "missing_for_tests", lambda: ["QGIS", "Xvfb"])
+    monkeypatch.setattr(qgis_desktop, "apt_command", lambda: None)
+    monkeypatch.setattr(build, "run", lambda *_, **__: pytest.fail("nothing may run"))
+    assert build.main(["test"]) == 1
+    said = capsys.readouterr().err
+    assert "need what is not here: QGIS, Xvfb" in said
+    assert "apt-get install --no-install-recommends qgis python3-qgis" in said
+    assert "--without-qgis" in said
+
+
+def test_apt_brings_what_is_missing(monkeypatch, tmp_path):
+    commands = []
+    answers = iter([["QGIS"], []])
+    monkeypatch.setattr(qgis_desktop, "missing_for_tests", lambda: next(answers))
+    monkeypatch.setattr(qgis_desktop, "apt_command", lambda: ["sudo", "-n", "apt-get"])
+    monkeypatch.setattr(environments, "INSTALL_LOG", tmp_path / "install.log")
+    monkeypatch.setattr(
+        environments.subprocess, "call", lambda command, **_: commands.append(command) or 0
+    )
+    environments.install_qgis()
+    assert commands[0] == ["sudo", "-n", "apt-get", "update"]
+    assert commands[1][:6] == ["sudo", "-n", "apt-get", "install", "-y", "--no-install-recommends"]
+    assert {"qgis", "python3-qgis", "xvfb"} <= set(commands[1])
+
+
+def test_apt_that_brings_nothing_fails_with_its_log(monkeypatch, tmp_path):
+    monkeypatch.setattr(qgis_desktop, "missing_for_tests", lambda: ["QGIS"])
+    monkeypatch.setattr(qgis_desktop, "apt_command", lambda: ["apt-get"])
+    monkeypatch.setattr(environments, "INSTALL_LOG", tmp_path / "install.log")
+
+    def refuse(_, stdout, **__):
+        stdout.write("E: Unable to locate package qgis\n")
+        return 100
+
+    monkeypatch.setattr(environments.subprocess, "call", refuse)
+    with pytest.raises(environments.BuildError, match="Unable to locate package qgis"):
+        environments.install_qgis()
+
+
+def test_qgis_needs_a_screen(monkeypatch, capsys):
+    monkeypatch.setattr(build.sys, "platform", "linux")
+    monkeypatch.setattr(qgis_desktop, "qgis_program", lambda: "/usr/bin/qgis")
+    for name in ("DISPLAY", "WAYLAND_DISPLAY"):
+        monkeypatch.delenv(name, raising=False)
+    assert build.main(["qgis"]) == 1
+    assert "QGIS needs a screen" in capsys.readouterr().err
+
+
+def test_the_profile_of_qgis_is_thrown_away(monkeypatch, tmp_path):
+    seen = {}
+
+    def look(command, folder, variables):
+        assert variables["PATH"].startswith("/opt/qgis/bin")
+        profile = folder / "profiles" / "default"
+        seen["command"], seen["folder"] = command, folder
+        seen["ini"] = configparser.ConfigParser()
+        seen["ini"].read(profile / "QGIS" / "QGIS3.ini", encoding="utf-8")
+        assert (profile / "python" / "plugins" / "geocfm_qgis" / "metadata.txt").is_file()
+        return 0
+
+    monkeypatch.setenv("DISPLAY", ":0")
+    monkeypatch.setattr(qgis_desktop, "qgis_program", lambda: "/opt/qgis/bin/qgis")
+    monkeypatch.setattr(build, "make_environment", lambda *_, **__: None)
+    monkeypatch.setattr(build, "run", look)
+    assert build.main(["qgis", "--language", "de"]) == 0
+    assert seen["ini"]["PythonPlugins"]["geocfm_qgis"] == "true"
+    assert seen["ini"]["geocfm"]["python"] == build.environment_program("python").as_posix()
+    assert seen["ini"]["locale"]["userLocale"] == "de"
+    assert str(seen["folder"]) == seen["command"][seen["command"].index("--profiles-path") + 1]
+    assert not seen["folder"].exists()
 
 
 def test_unknown_options_are_refused_elsewhere():
@@ -77,7 +145,7 @@ def test_unknown_options_are_refused_elsewhere():
 @pytest.mark.parametrize(
     ("platform", "driver", "reachable", "expected"),
     [
-        ("linux", None, True, build.TORCH_CPU_INDEX),
+        ("linux", None, True, environments.TORCH_CPU_INDEX),
         ("linux", None, False, None),
         ("linux", "/usr/bin/nvidia-smi", True, None),
         ("darwin", None, True, None),
@@ -89,12 +157,15 @@ def test_torch_comes_without_cuda_where_cuda_is_of_no_use(
 ):
     if Path("/proc/driver/nvidia").exists():
         pytest.skip("this machine has an NVIDIA driver")
-    monkeypatch.setattr(build.sys, "platform", platform)
-    monkeypatch.setattr(build.shutil, "which", lambda _: driver)
-    monkeypatch.setattr(build, "_answers", lambda _: reachable)
-    assert build.chosen_torch_index(None) == expected
-    assert build.chosen_torch_index("none") is None
-    assert build.chosen_torch_index("https://mirror.example/cpu") == "https://mirror.example/cpu"
+    monkeypatch.setattr(environments.sys, "platform", platform)
+    monkeypatch.setattr(environments.shutil, "which", lambda _: driver)
+    monkeypatch.setattr(environments, "_answers", lambda _: reachable)
+    assert environments.chosen_torch_index(None) == expected
+    assert environments.chosen_torch_index("none") is None
+    assert (
+        environments.chosen_torch_index("https://mirror.example/cpu")
+        == "https://mirror.example/cpu"
+    )
 
 
 def test_a_torch_index_must_be_https():
@@ -131,3 +202,20 @@ def test_a_command_told_to_stop_may_finish_what_it_does(tmp_path, to_whom):
         expected = build.INTERRUPTED
     assert process.wait(timeout=20) == expected
     assert saved.exists()
+
+
+def test_translate_says_what_waits_for_a_translator(monkeypatch, tmp_path, capsys):
+    monkeypatch.setattr(build, "ROOT", tmp_path)
+    (tmp_path / "geocfm_qgis").mkdir()
+    module = tmp_path / "geocfm_qgis" / "panel.py"
+    module.write_text('tr("Run")\ntr("{count} points")\n')
+    assert build.main(["translate", "--language", "es"]) == 0
+    assert "geocfm_es.ts: 2 new texts, 0 removed, 2 to translate" in capsys.readouterr().out
+    catalogue = tmp_path / "resources" / "i18n" / "geocfm_es.ts"
+    text = catalogue.read_text(encoding="utf-8")
+    catalogue.write_text(text.replace(' type="unfinished">', ">puntos"), encoding="utf-8")
+    assert build.main(["translate"]) == 1
+    assert "do not have the same placeholders" in capsys.readouterr().out
+    module.write_text('tr(f"{count} points")\n')
+    assert build.main(["translate"]) == 1
+    assert "geocfm_qgis/panel.py, line 1" in capsys.readouterr().err

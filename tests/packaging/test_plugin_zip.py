@@ -2,15 +2,17 @@
 
 import hashlib
 import os
+import re
 import shutil
 import zipfile
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 import pytest
 
 import build
 import plugin_zip
 from plugin_zip import PackagingError, archive_problems, build_plugin_zip
+from translations import compile_ts
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -61,8 +63,35 @@ def test_the_real_plugin_packs_into_one_folder(tmp_path):
         *("engine/pyproject.toml", "engine/geocfm/__init__.py"),
         *("resources/sample/occurrences.gpkg", "resources/sample/rasters/greenstone.tif"),
         *("resources/sample/PROVENANCE.md", "resources/icons/geocfm.svg"),
+        *("constraints.txt", "resources/i18n/geocfm_de.ts", "resources/i18n/geocfm_de.qm"),
     ):
         assert f"geocfm_qgis/{expected}" in names
+    for folder in ("geocfm_qgis", "engine/geocfm", "resources/forms", "resources/styles"):
+        place = plugin_zip.SOURCES.get(folder, folder)
+        for path in (ROOT / folder).rglob("*.*"):
+            inside = PurePosixPath("geocfm_qgis", place, path.relative_to(ROOT / folder).as_posix())
+            assert str(inside) in names or "__pycache__" in path.parts
+
+
+def test_the_tutorial_comes_with_its_pictures(tmp_path):
+    archive, _ = build_plugin_zip(ROOT, tmp_path)
+    with zipfile.ZipFile(archive) as opened:
+        names = opened.namelist()
+        tutorial = opened.read("geocfm_qgis/docs/tutorial.md").decode()
+    pictures = re.findall(r"\]\((images/\w+\.png)\)", tutorial)
+    assert len(pictures) > 5
+    assert [picture for picture in pictures if f"geocfm_qgis/docs/{picture}" not in names] == []
+
+
+def test_translations_are_compiled_into_the_zip(repository, tmp_path):
+    catalogue = repository / "resources/i18n/geocfm_de.ts"
+    catalogue.parent.mkdir()
+    catalogue.write_text("<TS><context><name>GeoCFM</name></context></TS>")
+    archive, _ = build_plugin_zip(repository, tmp_path / "dist")
+    compiled = zipfile.ZipFile(archive).read("geocfm_qgis/resources/i18n/geocfm_de.qm")
+    assert compiled == compile_ts(catalogue)
+    (catalogue.with_suffix(".qm")).write_bytes(b"made by another tool, perhaps long ago")
+    assert "ships no such files" in problems_of(repository, tmp_path / "again")[0]
 
 
 def test_the_same_files_give_the_same_bytes(repository, tmp_path, monkeypatch):
