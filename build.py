@@ -16,18 +16,16 @@ import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-import checks
-import qgis_desktop
-import translations
-from checks import INTERRUPTED
-from environments import (
+from building import checks, qgis_desktop, translations
+from building.checks import INTERRUPTED
+from building.environments import (
     BuildError,
     duration,
     environment_program,
     install_qgis,
     make_environment,
 )
-from plugin_zip import PackagingError, build_plugin_zip
+from building.plugin_zip import PackagingError, build_plugin_zip
 
 ROOT = Path(__file__).resolve().parent
 SAMPLE = ROOT / "resources" / "sample"

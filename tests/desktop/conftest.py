@@ -21,7 +21,7 @@ def told_to_end():
 @pytest.fixture(scope="session")
 def archive(tmp_path_factory):
     """The plugin's zip, as users get it."""
-    from plugin_zip import build_plugin_zip
+    from building.plugin_zip import build_plugin_zip
 
     return build_plugin_zip(ROOT, tmp_path_factory.mktemp("dist"))[0]
 
@@ -29,6 +29,6 @@ def archive(tmp_path_factory):
 @pytest.fixture(scope="session")
 def settings():
     """The settings of a user who has an engine: the one of this Python."""
-    from qgis_desktop import profile_settings
+    from building.qgis_desktop import profile_settings
 
     return profile_settings(Path(sys.executable), "en_US")

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import qgis_desktop
+from building import qgis_desktop
 
 STORIES = Path(__file__).resolve().parent / "stories"
 SIZE = (1440, 900)

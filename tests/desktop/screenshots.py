@@ -15,8 +15,8 @@ sys.path.insert(0, str(ROOT))
 import desktop  # noqa: E402 (the repository must be on the path)
 from PIL import Image  # noqa: E402
 
-import qgis_desktop  # noqa: E402
-from plugin_zip import build_plugin_zip  # noqa: E402
+from building import qgis_desktop  # noqa: E402
+from building.plugin_zip import build_plugin_zip  # noqa: E402
 
 LONGEST_S = 3600
 USER = "geologist"  # the folder whose path is seen in the pictures

@@ -7,7 +7,7 @@ import zipfile
 
 import pytest
 
-import qgis_desktop
+from building import qgis_desktop
 
 LOOK = """
 import importlib, json, pkgutil, sys

@@ -1,4 +1,4 @@
-"""build.py and plugin_zip.py stand at the top of the repository, outside any package."""
+"""build.py and building/ stand at the top of the repository, outside the engine."""
 
 import sys
 from pathlib import Path

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from plugin_zip import unsafe_code
+from building.plugin_zip import unsafe_code
 
 ROOT = Path(__file__).resolve().parents[2]
 ENGINE = ROOT / "engine" / "geocfm"

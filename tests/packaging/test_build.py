@@ -11,8 +11,7 @@ from pathlib import Path
 import pytest
 
 import build
-import environments
-import qgis_desktop
+from building import environments, qgis_desktop
 
 ROOT = Path(__file__).resolve().parents[2]
 

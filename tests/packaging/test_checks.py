@@ -7,9 +7,8 @@ from pathlib import Path
 import pytest
 
 import build
-import checks
-import qgis_desktop
-from checks import INTERRUPTED, Aside, Step
+from building import checks, qgis_desktop
+from building.checks import INTERRUPTED, Aside, Step
 
 ROOT = Path(__file__).resolve().parents[2]
 ENGINE = str(build.environment_program("python"))

@@ -10,9 +10,9 @@ from pathlib import Path, PurePosixPath
 import pytest
 
 import build
-import plugin_zip
-from plugin_zip import PackagingError, archive_problems, build_plugin_zip
-from translations import compile_ts
+from building import plugin_zip
+from building.plugin_zip import PackagingError, archive_problems, build_plugin_zip
+from building.translations import compile_ts
 
 ROOT = Path(__file__).resolve().parents[2]
 

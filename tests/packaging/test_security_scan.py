@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from plugin_zip import build_plugin_zip
+from building.plugin_zip import build_plugin_zip
 
 ROOT = Path(__file__).resolve().parents[2]
 CRITICAL = (  # the rules of the repository's scan that block an upload

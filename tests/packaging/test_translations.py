@@ -5,8 +5,15 @@ from pathlib import Path
 
 import pytest
 
-import translations
-from translations import Text, Translation, TranslationError, collect, read_catalogue, update
+from building import translations
+from building.translations import (
+    Text,
+    Translation,
+    TranslationError,
+    collect,
+    read_catalogue,
+    update,
+)
 
 ROOT = Path(__file__).resolve().parents[2]
 GERMAN = ROOT / translations.CATALOGUES / "geocfm_de.ts"

@@ -5,11 +5,11 @@ from qgis.PyQt.QtCore import QCoreApplication, QTranslator
 from qgis.PyQt.QtGui import QFont
 from qgis.PyQt.QtWidgets import QApplication
 
+from building.translations import compile_ts
 from geocfm_qgis.bundle import resources_folder
 from geocfm_qgis.panel.layers_step import LayersStep
 from geocfm_qgis.panel.model_step import ModelStep
 from geocfm_qgis.panel.occurrences_step import OccurrencesStep
-from translations import compile_ts
 
 WIDEST = {"en": 340, "de": 380}  # pixels
 

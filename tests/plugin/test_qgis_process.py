@@ -12,7 +12,7 @@ import pytest
 from osgeo import gdal
 from qgis.core import QgsRasterLayer, QgsRectangle, QgsVectorLayer
 
-from plugin_zip import build_plugin_zip
+from building.plugin_zip import build_plugin_zip
 
 ROOT = Path(__file__).resolve().parents[2]
 PROGRAMS = ("qgis_process.bin", "qgis_process")  # Debian's own wrapper of that name is broken

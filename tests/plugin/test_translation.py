@@ -1,4 +1,4 @@
-"""Qt reads the translations that translations.py compiles as it reads those of its own tool."""
+"""Qt reads the translations that we compile as it reads those of its own tool."""
 
 import shutil
 import subprocess
@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from qgis.PyQt.QtCore import QCoreApplication, QTranslator
 
-import translations
+from building import translations
 
 ROOT = Path(__file__).resolve().parents[2]
 GERMAN = ROOT / translations.CATALOGUES / "geocfm_de.ts"

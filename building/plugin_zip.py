@@ -15,7 +15,7 @@ import zipfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path, PurePosixPath
 
-from translations import compile_ts
+from building.translations import compile_ts
 
 PLUGIN = "geocfm_qgis"
 SOURCES = {  # in the repository: in the plugin's folder
@@ -107,7 +107,7 @@ def plugin_files(root: Path) -> tuple[dict[str, Path], list[str]]:
             else:
                 problems.append(
                     f"{here}: the plugin ships no such files; move it away, or name its kind in "
-                    "SHIPPED of plugin_zip.py."
+                    "SHIPPED of building/plugin_zip.py."
                 )
     return dict(sorted(files.items())), problems
 

@@ -13,9 +13,9 @@ import urllib.error
 import urllib.request
 from pathlib import Path
 
-import qgis_desktop
+from building import qgis_desktop
 
-ROOT = Path(__file__).resolve().parent
+ROOT = Path(__file__).resolve().parents[1]
 VENV = ROOT / ".venv"
 QGIS_VENV = ROOT / ".venv-qgis"
 STAMP = VENV / "geocfm.stamp"  # what .venv holds; written last, so a half-made .venv has none

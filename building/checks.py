@@ -14,8 +14,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import qgis_desktop
-from environments import ROOT, environment_program, install_qgis, make_qgis_environment
+from building import qgis_desktop
+from building.environments import ROOT, environment_program, install_qgis, make_qgis_environment
 
 SUITES = {  # what runs in one pytest: its folders
     "engine": ("tests/engine", "tests/end_to_end", "tests/packaging"),
