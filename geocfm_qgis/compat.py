@@ -10,6 +10,7 @@ from qgis.core import (
     QgsRaster,
     QgsRasterFileWriter,
 )
+from qgis.PyQt.QtGui import QTextDocument
 
 if hasattr(Qgis, "LayerFilter"):  # 3.34
     RASTER_LAYERS = Qgis.LayerFilter.RasterLayer
@@ -73,3 +74,6 @@ PREFERRED_WKT = (
     if hasattr(Qgis, "CrsWktVariant")  # 3.34
     else QgsCoordinateReferenceSystem.WktVariant.WKT_PREFERRED
 )
+
+_image = QTextDocument.ResourceType.ImageResource
+IMAGE_RESOURCE = getattr(_image, "value", _image)  # Qt hands it over as a number

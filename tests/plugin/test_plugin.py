@@ -1,10 +1,15 @@
 """The plugin as QGIS starts and ends it."""
 
+import re
+
 import pytest
 from qgis.core import Qgis, QgsApplication, QgsProject
+from qgis.PyQt.QtCore import QUrl
+from qgis.PyQt.QtGui import QTextDocument
 from qgis.PyQt.QtWidgets import QDockWidget
 
 import geocfm_qgis
+from geocfm_qgis.help_window import WIDEST_PICTURE, HelpWindow
 
 
 class Iface:
@@ -107,3 +112,17 @@ def test_the_sample_data(iface, qgis_processing):
     said = str(iface.messageBar().get_messages(Qgis.MessageLevel.Info))
     assert "four rasters" in said
     plugin.unload()
+
+
+def test_the_tutorial_shows_its_pictures_within_the_window(iface, qgis_processing):
+    window = HelpWindow()
+    window.show()
+    QgsApplication.processEvents()
+    document = window.browser.document()
+    pictures = re.findall(r'<img src="([^"]+)"', document.toHtml())
+    assert len(pictures) == 9
+    for name in pictures:
+        shown = document.resource(QTextDocument.ResourceType.ImageResource, QUrl(name))
+        assert 0 < shown.width() <= WIDEST_PICTURE, name
+    assert window.browser.horizontalScrollBar().maximum() == 0
+    window.close()
