@@ -109,7 +109,8 @@ def test_training_killed_three_times_equals_training_in_one_go(
     )
     assert losses(undisturbed.with_name("model.log.jsonl")) == losses(tmp_path / "model.log.jsonl")
     assert {path.name for path in tmp_path.iterdir()} == {
-        *("model.safetensors", "model.last.safetensors", "model.log.jsonl")
+        *("model.safetensors", "model.last.safetensors", "model.log.jsonl"),
+        "model.occurrences.gpkg",
     }
 
 
