@@ -11,6 +11,7 @@ from .translation import install_translator, remove_translator, tr
 
 MENU = "GeoCFM"
 MESSAGE_SECONDS = 10
+PANEL_WIDTH = 430  # pixels, when it is first shown
 
 
 class GeoCFMPlugin:
@@ -83,6 +84,9 @@ class GeoCFMPlugin:
             self.panel.sample_asked.connect(self.load_sample)
             self.panel.help_asked.connect(self.show_help)
             self.iface.addDockWidget(Qt.DockWidgetArea.RightDockWidgetArea, self.panel)
+            self.iface.mainWindow().resizeDocks(
+                [self.panel], [PANEL_WIDTH], Qt.Orientation.Horizontal
+            )
         self.panel.show()
         self.panel.raise_()
 
