@@ -38,7 +38,8 @@ def unloadable(error: Exception, package: str | None = None) -> UserError:
     unfound = isinstance(error, ImportError) and (error.name or "").split(".")[0]
     if isinstance(error, ModuleNotFoundError) and (unfound or package):
         return UserError(lacking([str(unfound or package)]), INSTALL)
-    name = package or unfound or "of a package"
+    name = package or unfound
+    what = f"The package {name}" if name else "A package"
     hint = INSTALL
     if sys.platform == "win32" and "DLL" in str(error):
         hint = (
@@ -46,7 +47,7 @@ def unloadable(error: Exception, package: str | None = None) -> UserError:
             "a Python that is not QGIS's or Conda's."
         )
     said = " ".join(str(error).split())[:200]
-    return UserError(f"The package {name} is there but cannot be loaded: {said}", hint)
+    return UserError(f"{what} is there but cannot be loaded: {said}", hint)
 
 
 def _devices() -> list[dict[str, object]]:

@@ -101,3 +101,8 @@ def test_windows_gets_its_own_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "platform", "win32")
     assert "Visual C++" in unloadable(ImportError("DLL load failed"), "torch").hint
     assert "Visual C++" not in unloadable(ModuleNotFoundError("x", name="torch")).hint
+
+
+def test_a_package_without_a_name_is_still_a_sentence() -> None:
+    message = unloadable(ImportError("libc10.so is missing")).message
+    assert message == "A package is there but cannot be loaded: libc10.so is missing"
