@@ -10,6 +10,8 @@ from typing import Any
 from pydantic import BaseModel
 from pydantic_core import ErrorDetails
 
+from geocfm.errors import UserError
+
 LONGEST_SHOWN = 60  # characters of a wrong value
 BOUNDS = {
     "minimum": "at least",
@@ -43,6 +45,22 @@ def nearest_name(name: str, names: Sequence[str]) -> str:
     folded = {known.lower(): known for known in names}
     near = difflib.get_close_matches(name.lower(), list(folded), n=1)
     return f"Did you mean '{folded[near[0]]}'? " if near else ""
+
+
+def choose_names(text: str, known: Sequence[str], what: str) -> list[str]:
+    """``all``, or names of ``what`` divided by commas, in the order of the known ones."""
+    if text.strip() == "all":
+        return list(known)
+    names = [name.strip() for name in text.split(",") if name.strip()]
+    every = f"The {what}s are: {', '.join(known)}."
+    for name in names:
+        if name not in known:
+            raise UserError(
+                f"There is no {what} called '{name}'.", nearest_name(name, known) + every
+            )
+    if not names:
+        raise UserError(f"No {what} is named.", f"--{what}s all, or some of {', '.join(known)}.")
+    return [key for key in known if key in names]
 
 
 def shown(value: Any) -> str:

@@ -46,6 +46,13 @@ class CaptureCurve:
         """Share of occurrences in the best ``area_share``; cells of equal density share credit."""
         return float(np.interp(area_share, *self.points()))
 
+    def credit(self, density: NDArray[np.floating], area_share: float) -> NDArray[np.float64]:
+        """How much of each occurrence (N,) of that density lies in the best ``area_share``."""
+        better = np.cumsum(self.area[::-1])[::-1] - self.area  # the area of higher bins
+        chosen = _bin(density)
+        left = area_share * self.area.sum() - better[chosen]
+        return np.clip(left / np.maximum(self.area[chosen], 1e-300), 0.0, 1.0)
+
     def under_curve(self) -> float:
         """Area under the curve; chance gives 0.5."""
         area, captured = self.points()
