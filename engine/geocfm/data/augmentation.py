@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from typing import TypeVar
+
 import numpy as np
 from numpy.typing import NDArray
 
 SYMMETRIES = 8
 
+Pixel = TypeVar("Pixel", bound=np.generic)
 
-def turn_image(image: NDArray[np.float32], symmetry: int) -> NDArray[np.float32]:
-    """(C, P, P): mirrored left to right if symmetry >= 4, then quarter turns."""
+
+def turn_image(image: NDArray[Pixel], symmetry: int) -> NDArray[Pixel]:
+    """(..., P, P): mirrored left to right if symmetry >= 4, then quarter turns."""
     mirrored = image[..., ::-1] if symmetry >= 4 else image
     return np.rot90(mirrored, symmetry % 4, axes=(-2, -1))
 

@@ -2,26 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, fields
+from typing import Protocol, TypeVar
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from scipy.optimize import linear_sum_assignment
+from scipy.special import ndtri
+from scipy.stats import qmc
 
 from geocfm.data.augmentation import SYMMETRIES, turn_image, turn_points
-from geocfm.data.region import Region
-from geocfm.geo.grid import Window
 from geocfm.model.settings import TrainingSettings
 
 ROUNDING = 1e-9  # cells; 7 / 220 * 220 is a little less than 7
+VALIDATION_POINTS = 8192  # noised points of all validation windows together
+LEAST_CHANCE = 1e-7  # whose normal is 5.2; that of 0 would be infinite
+MOST_COUPLED = 512  # points whose noise is exchanged by optimal transport: cubic in their number
+VALIDATION_STREAM = 2**31  # keeps the validation noise apart from every training step's
+
+Place = TypeVar("Place")
 
 
 @dataclass(frozen=True)
 class Batch:
-    """images (B, C, P, P); points, noise (N, 2); t, image (N,). points lie in [0, 1]^2."""
+    """images (B, C, P, P); footprints (B, P, P) bool; points, noise (N, 2); t, image (N,).
+
+    points lie in [0, 1]^2.
+    """
 
     images: torch.Tensor
+    footprints: torch.Tensor
     points: torch.Tensor
     noise: torch.Tensor
     t: torch.Tensor
@@ -30,11 +42,42 @@ class Batch:
     def to(self, device: torch.device) -> Batch:
         """The one copy between devices of a training step."""
         return Batch(
-            self.images.to(device, non_blocking=True),
-            self.points.to(device, non_blocking=True),
-            self.noise.to(device, non_blocking=True),
-            self.t.to(device, non_blocking=True),
-            self.image.to(device, non_blocking=True),
+            **{
+                field.name: getattr(self, field.name).to(device, non_blocking=True)
+                for field in fields(self)
+            }
+        )
+
+
+class BatchSource(Protocol):
+    """Where a training run gets its batches from."""
+
+    @property
+    def workers(self) -> int:
+        """Threads that make batches ahead of training."""
+
+    def batch(self, step: int) -> Batch:
+        """The batch of a training step, which depends on the seed and the step alone."""
+
+    def validation(self) -> list[Batch]:
+        """Batches with fixed noise, so that losses compare along a run; none if there are none."""
+
+
+@dataclass(frozen=True)
+class Example:
+    """One window: channels (C, P, P), footprint (P, P), points (N, 2) in [0, 1]^2."""
+
+    channels: NDArray[np.float32]
+    footprint: NDArray[np.bool_]
+    points: NDArray[np.float64]
+
+    def turned(self, generator: np.random.Generator) -> Example:
+        """One of its eight turns and mirrors."""
+        symmetry = int(generator.integers(SYMMETRIES))
+        return Example(
+            np.ascontiguousarray(turn_image(self.channels, symmetry)),
+            np.ascontiguousarray(turn_image(self.footprint, symmetry)),
+            turn_points(self.points, symmetry),
         )
 
 
@@ -57,35 +100,76 @@ def repeated_points(
 
 
 def make_batch(
-    region: Region,
-    windows: Sequence[Window],
-    settings: TrainingSettings,
-    generator: np.random.Generator,
-    *,
-    augment: bool,
+    examples: Iterable[Example], settings: TrainingSettings, generator: np.random.Generator
 ) -> Batch:
-    """Read windows and draw noise and time for their points; all randomness from ``generator``."""
-    encoder = region.encoder
-    images: list[NDArray[np.float32]] = []
-    points: list[NDArray[np.float64]] = []
-    for window in windows:
-        channels, _ = encoder.encode(region.read(window))
-        inside = region.points_in(window)
-        if region.settings.positions == "counts":
-            inside = repeated_points(count_image(inside, window.width), generator)
-        if augment:
-            symmetry = int(generator.integers(SYMMETRIES))
-            channels, inside = turn_image(channels, symmetry), turn_points(inside, symmetry)
-        images.append(np.ascontiguousarray(channels))
-        points.append(inside)
+    """Examples of one size together, with noise and time drawn for their points."""
+    windows = list(examples)
+    points = [window.points for window in windows]
     repeats = max(1, settings.points_per_step // max(sum(map(len, points)), 1))
     index = np.repeat(np.arange(len(points)), [len(p) for p in points])
     index = np.tile(index, repeats)
     where = np.tile(np.concatenate(points), (repeats, 1)).astype(np.float32)
+    noise, t = _noise_and_times(len(where), settings, generator)
+    if settings.coupling == "transport":
+        noise = _transported(where, noise, index)
     return Batch(
-        images=torch.from_numpy(np.stack(images)),
+        images=torch.from_numpy(np.stack([window.channels for window in windows])),
+        footprints=torch.from_numpy(np.stack([window.footprint for window in windows])),
         points=torch.from_numpy(where),
-        noise=torch.from_numpy(generator.standard_normal(where.shape, dtype=np.float32)),
-        t=torch.from_numpy(generator.random(len(where), dtype=np.float32)),
+        noise=torch.from_numpy(noise),
+        t=torch.from_numpy(t),
         image=torch.from_numpy(index),
     )
+
+
+def _noise_and_times(
+    count: int, settings: TrainingSettings, generator: np.random.Generator
+) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+    """Standard normal noise (count, 2) and times (count,)."""
+    if settings.noise == "even":
+        net = qmc.Sobol(3, scramble=False).random_base2(max(count - 1, 0).bit_length())
+        net = (net[:count] + generator.random(3)) % 1  # another one at every step
+        net = net[generator.permutation(count)]  # else its order would be that of the points
+        inner = net.clip(LEAST_CHANCE, 1 - LEAST_CHANCE)
+        noise, t = ndtri(inner[:, 1:]).astype(np.float32), net[:, 0].astype(np.float32)
+    else:
+        noise = generator.standard_normal((count, 2), dtype=np.float32)
+        t = generator.random(count, dtype=np.float32)
+    if settings.late_times != 1:
+        t = 1 - (1 - t) ** np.float32(settings.late_times)
+    return noise, t
+
+
+def _transported(
+    points: NDArray[np.float32], noise: NDArray[np.float32], image: NDArray[np.int64]
+) -> NDArray[np.float32]:
+    """The noise (N, 2) of each image handed to its points (N, 2) at the least squared distance.
+
+    sum |p - z|^2 is least where sum p z is most, whatever the scale and the origin of p. Never
+    across images: given the image, the coupling keeps both marginals.
+    """
+    handed = np.empty_like(noise)
+    for number in np.unique(image):
+        mine = np.flatnonzero(image == number)
+        for some in np.split(mine, range(MOST_COUPLED, len(mine), MOST_COUPLED)):
+            _, chosen = linear_sum_assignment(points[some] @ noise[some].T, maximize=True)
+            handed[some] = noise[some[chosen]]
+    return handed
+
+
+def validation_batches(
+    places: Sequence[Place],
+    read: Callable[[Place, np.random.Generator], Example],
+    settings: TrainingSettings,
+    seed: int,
+) -> list[Batch]:
+    """All places in batches, as they are, with noise that depends on the seed alone."""
+    size = settings.batch
+    groups = [places[i : i + size] for i in range(0, len(places), size)]
+    noising = TrainingSettings(points_per_step=VALIDATION_POINTS // max(len(groups), 1))
+    batches = []
+    for number, group in enumerate(groups):
+        generator = np.random.default_rng([seed, VALIDATION_STREAM, number])
+        examples = [read(place, generator) for place in group]
+        batches.append(make_batch(examples, noising, generator))
+    return batches

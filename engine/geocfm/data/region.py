@@ -15,7 +15,7 @@ from geocfm.data.windows import Starts, WindowPlan, lattice_starts, lattice_sums
 from geocfm.geo.grid import Grid, Window
 from geocfm.geo.occurrences import Occurrences
 from geocfm.geo.rasters import Stack
-from geocfm.model.checkpoint import LayerCard
+from geocfm.model.checkpoint import LayerCard, ModelCard
 from geocfm.model.settings import WindowSettings
 
 
@@ -56,11 +56,16 @@ class Region:
             values[(slice(None), *inside.slices_in(window))] = source
         return values
 
+    def inside(self, window: Window) -> NDArray[np.int64]:
+        """Which occurrences lie in the window, by their number."""
+        local = self.points - (window.col, window.row)
+        within = ((local >= 0) & (local < (window.width, window.height))).all(axis=1)
+        return np.flatnonzero(within)
+
     def points_in(self, window: Window) -> NDArray[np.float64]:
         """Occurrences in the window as (x, y) in [0, 1]^2."""
-        local = self.points - (window.col, window.row)
-        inside = ((local >= 0) & (local < (window.width, window.height))).all(axis=1)
-        return local[inside] / (window.width, window.height)
+        local = self.points[self.inside(window)] - (window.col, window.row)
+        return local / (window.width, window.height)
 
     def window(self, start: NDArray[np.int64]) -> Window:
         """The window that begins at (row, column)."""
@@ -79,16 +84,39 @@ def prepare_region(
     progress: Progress,
 ) -> Region:
     """Plan the windows, split the tiles, read every layer once."""
-    grid = stack.grid
-    plan = plan_windows(grid, len(occurrences.points), settings)
-    split = split_tiles(grid, plan.tile, occurrences.points, settings)
+    plan = plan_windows(stack.grid, len(occurrences.points), settings)
+    split = split_tiles(stack.grid, plan.tile, occurrences.points, settings)
+    return _read_region(stack, occurrences, settings, plan, split, None, progress)
+
+
+def region_as_learned(
+    stack: Stack, occurrences: Occurrences, card: ModelCard, progress: Progress
+) -> Region:
+    """The region as a model saw it: its windows, its tiles, its statistics of the layers.
+
+    The stack lies on the grid that the model was trained on.
+    """
+    settings = card.settings.windows.model_copy(update={"size": card.window_size})
+    plan = plan_windows(stack.grid, len(occurrences.points), settings)
+    split = Split.from_card(card.split)
+    return _read_region(stack, occurrences, settings, plan, split, card.layers, progress)
+
+
+def _read_region(
+    stack: Stack,
+    occurrences: Occurrences,
+    settings: WindowSettings,
+    plan: WindowPlan,
+    split: Split,
+    layer_cards: tuple[LayerCard, ...] | None,
+    progress: Progress,
+) -> Region:
     scan = scan_layers(
         stack, split, plan.stride, occurrences.points, settings.zero_is_nodata, progress
     )
     points = occurrences.points[scan.on_data]
-    starts = _learning_windows(grid, plan, points, split, scan, settings)
     return Region(
-        grid=grid,
+        grid=stack.grid,
         stack=stack,
         occurrences=occurrences,
         points=points,
@@ -97,8 +125,8 @@ def prepare_region(
         plan=plan,
         split=split,
         scan=scan,
-        layer_cards=scan.layer_cards(stack.layers, split),
-        starts=starts,
+        layer_cards=layer_cards or scan.layer_cards(stack.layers, split),
+        starts=_learning_windows(stack.grid, plan, points, split, scan, settings),
     )
 
 

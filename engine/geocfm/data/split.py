@@ -49,6 +49,12 @@ class Split:
         row, inside_row = _tile_index(self.row_edges, points[:, 1])
         return np.where(inside_col & inside_row, self.roles[row, col], NO_ROLE).astype(np.int8)
 
+    def tile_of_points(self, points: NDArray[np.float64]) -> NDArray[np.int64]:
+        """Numbers (N,) of the tiles, row by row, that points (N, 2) inside of them lie on."""
+        col, _ = _tile_index(self.col_edges, points[:, 0])
+        row, _ = _tile_index(self.row_edges, points[:, 1])
+        return row * self.roles.shape[1] + col
+
     def role_of_cells(
         self, rows: NDArray[np.float64], cols: NDArray[np.float64]
     ) -> NDArray[np.int8]:

@@ -6,11 +6,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import groupby, pairwise
 from pathlib import Path
+from typing import Protocol
 
 import numpy as np
 
 from geocfm.errors import UserError
-from geocfm.events import Reporter
+from geocfm.events import Stage
 from geocfm.geo.area import Area
 from geocfm.geo.grid import Window
 from geocfm.geo.writing import ensure_complete, open_raster_for_blocks
@@ -39,6 +40,37 @@ class RawMap:
     windows: int
 
 
+class WindowDensities(Protocol):
+    """Densities of windows that make a map: GeoCFM's, or those of a method it is compared with."""
+
+    @property
+    def mosaic(self) -> Mosaic:
+        """How windows cover the grid."""
+
+    @property
+    def windows(self) -> list[Window]:
+        """Those that are mapped, row by row."""
+
+    def of(self, batch: list[Window]) -> Iterator[MappedWindow]:
+        """The densities of some windows of one row, in their order."""
+
+
+class FlowDensities:
+    """GeoCFM's own: smoothed counts of draws, at each window's level."""
+
+    def __init__(self, predictor: Predictor, area: Area | None, combine: str, seed: int) -> None:
+        self.mosaic, self.windows = region_mosaic(predictor, area)
+        self._predictor, self._seed = predictor, seed
+        self._levels = dict(zip(self.windows, LEVELS[combine](self.windows), strict=True))
+
+    def of(self, batch: list[Window]) -> Iterator[MappedWindow]:
+        """Densities that depend on the seed and the window alone."""
+        encoded = self._predictor.encode(batch)
+        densities = density_from_draws(self._predictor, encoded, self._seed)
+        for window, density, footprint in zip(batch, densities, encoded.footprints, strict=True):
+            yield MappedWindow(window, self._levels[window] * density, footprint)
+
+
 def region_mosaic(predictor: Predictor, area: Area | None) -> tuple[Mosaic, list[Window]]:
     """The mosaic over the predictor's grid, and its windows that touch the area.
 
@@ -60,50 +92,31 @@ def batches_of(windows: list[Window]) -> list[list[Window]]:
     return found
 
 
-def map_windows(
-    predictor: Predictor,
-    windows: list[Window],
-    combine: str,
-    seed: int,
-    first_row: int,
-    reporter: Reporter,
-) -> Iterator[MappedWindow]:
+def map_windows(densities: WindowDensities, first_row: int, stage: Stage) -> Iterator[MappedWindow]:
     """The windows' densities in their order from a row on, skipping windows without data."""
-    stage = reporter.stage("Mapping")
-    levels = dict(zip(windows, LEVELS[combine](windows), strict=True))
-    done = 0
-    for batch in batches_of(windows):
+    done, total = 0, len(densities.windows)
+    for batch in batches_of(densities.windows):
         if batch[0].row >= first_row:
-            stage(done, len(windows))
-            encoded = predictor.encode(batch)
-            densities = density_from_draws(predictor, encoded, seed)
-            for window, density, footprint in zip(
-                batch, densities, encoded.footprints, strict=True
-            ):
-                if footprint.any():
-                    yield MappedWindow(window, levels[window] * density, footprint)
+            stage(done, total)
+            for number, mapped in enumerate(densities.of(batch)):
+                stage(done + number, total)
+                if mapped.footprint.any():
+                    yield mapped
         done += len(batch)
-    stage(len(windows), len(windows))
+    stage(total, total)
 
 
 def write_raw_map(
-    path: Path,
-    predictor: Predictor,
-    area: Area | None,
-    combine: str,
-    seed: int,
-    parts: Parts,
-    reporter: Reporter,
+    path: Path, densities: WindowDensities, area: Area | None, parts: Parts, stage: Stage
 ) -> RawMap:
-    """Map the predictor's grid, or the area's part of it, into a raster at ``path``.
+    """Map the grid, or the area's part of it, into a raster at ``path``.
 
     Finished strips of the map are kept in ``parts``; those that are there already are not redone.
     """
-    grid = predictor.layers.grid
-    mosaic, windows = region_mosaic(predictor, area)
+    grid = densities.mosaic.grid
     shown = grid.window() if area is None else area.bounds
-    strips = [strip for strip in mosaic.strips() if strip.intersection(shown)]
-    _finish_strips(predictor, area, combine, seed, mosaic, windows, strips, parts, reporter)
+    strips = [strip for strip in densities.mosaic.strips() if strip.intersection(shown)]
+    _finish_strips(densities, area, strips, parts, stage)
     total, area_km2, cells, summed = 0.0, 0.0, 0, 0.0
     with open_raster_for_blocks(path, grid.subgrid(shown)) as raster:
         for strip in strips:
@@ -124,28 +137,25 @@ def write_raw_map(
             "No cell of the region has data in any layer, so there is nothing to map.",
             "Check that the rasters and the area of interest overlap.",
         )
-    return RawMap(path, total / area_km2, area_km2, len(windows))
+    return RawMap(path, total / area_km2, area_km2, len(densities.windows))
 
 
 def _finish_strips(
-    predictor: Predictor,
+    densities: WindowDensities,
     area: Area | None,
-    combine: str,
-    seed: int,
-    mosaic: Mosaic,
-    windows: list[Window],
     strips: list[Window],
     parts: Parts,
-    reporter: Reporter,
+    stage: Stage,
 ) -> None:
     """Make the strips that are missing; they are finished in order, so from the first one on."""
     missing = next((strip for strip in strips if parts.load(_part_name(strip)) is None), None)
     if missing is None:
         return
-    grid = predictor.layers.grid
+    mosaic = densities.mosaic
+    grid = mosaic.grid
     shown = grid.window() if area is None else area.bounds
     first = mosaic.first_row_into(missing)
-    mapped = map_windows(predictor, windows, combine, seed, mosaic.row_starts[first], reporter)
+    mapped = map_windows(densities, mosaic.row_starts[first], stage)
     for strip, values in blend(mosaic, mapped, first):
         inside = strip.intersection(shown)
         if inside is None or strip.row < missing.row:
@@ -158,7 +168,7 @@ def _finish_strips(
         parts.save(
             _part_name(strip),
             values=(values / cells).astype(np.float32),
-            total=values[valid].sum(dtype=np.float64),  # the flow's density is per cell
+            total=values[valid].sum(dtype=np.float64),  # the densities are per cell
             area_km2=cells[valid].sum(),
         )
 

@@ -1,30 +1,49 @@
-"""The velocity v(p_t, t | d) = h([phi(p_t), p_t, e(t)]) of the paper (Eq. 10)."""
+"""The velocity v(p_t, t | d) = h([phi(p_t), p_t, e(t)]) of the paper (Eq. 10).
+
+Ours may have a density head as well, and then be what that density's closed-form velocity lacks.
+"""
 
 from __future__ import annotations
 
-import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from geocfm.model.settings import NetworkSettings
-from geocfm.model.unet import UNet
+from geocfm.model.anchor import Anchor, anchor_flow, make_anchor
+from geocfm.model.score import PixelScore, log_density, make_unet
+from geocfm.model.seeding import seeded
+from geocfm.model.settings import NetworkSettings, Settings
 
-CENTRED_SCALE = math.sqrt(12.0)  # a uniform window then has unit variance, as the base has
 TIME_SCALE = 1000.0  # sinusoids of raw t in [0, 1] would be nearly constant
 LONGEST_PERIOD = 10_000.0
+ATTENTIONS = 4  # places a window's context looks at
+LOG_DENSITIES = 10.0  # the head sees an anchor's log density up to this far from 0, scaled to 1
 
 
 @dataclass(frozen=True)
 class FeatureMap:
-    """What points read: features as rows (B * H * W, D), and the windows' means (B, D)."""
+    """What points read: features as rows (B * h * w, D), and what is known of whole windows.
+
+    A cell of theirs has ``cell`` pixels each way; the windows have (H, W) pixels.
+    """
 
     rows: Tensor
     context: Tensor
-    height: int
-    width: int
+    cells: tuple[int, int]  # (h, w)
+    pixels: tuple[int, int]  # (H, W)
+    cell: int = 1
+    log_density: Tensor | None = None  # (B, H, W) of the density head
+    anchor: Anchor | None = None
+    coarser: tuple[FeatureMap, ...] = ()  # levels below, if the head reads them too
+
+
+def _feature_map(
+    features: Tensor, context: Tensor, pixels: tuple[int, int], cell: int
+) -> FeatureMap:
+    rows = features.permute(0, 2, 3, 1).reshape(-1, features.shape[1]).float()
+    return FeatureMap(rows, context, (features.shape[2], features.shape[3]), pixels, cell)
 
 
 def sample_features(maps: FeatureMap, points: Tensor, image: Tensor) -> Tensor:
@@ -33,18 +52,19 @@ def sample_features(maps: FeatureMap, points: Tensor, image: Tensor) -> Tensor:
     Pixel-area convention with border padding: what grid_sample does with align_corners=False,
     for points of all images of a batch at once and without padding them to one count.
     """
-    size = (maps.width, maps.height)
+    cells = maps.cells[::-1]
     low: list[Tensor] = []
     high: list[Tensor] = []
     fraction: list[Tensor] = []
     for axis in (0, 1):
-        position = (points[:, axis] * size[axis] - 0.5).clamp(0, size[axis] - 1)
+        extent = maps.pixels[1 - axis] / maps.cell  # the last cell may reach beyond the window
+        position = (points[:, axis] * extent - 0.5).clamp(0, cells[axis] - 1)
         below = position.floor()
         low.append(below.long())
-        high.append((below.long() + 1).clamp(max=size[axis] - 1))
+        high.append((below.long() + 1).clamp(max=cells[axis] - 1))
         fraction.append((position - below).unsqueeze(1))
-    start = image * (maps.height * maps.width)
-    top, bottom = start + low[1] * maps.width, start + high[1] * maps.width
+    start = image * (cells[0] * cells[1])
+    top, bottom = start + low[1] * cells[0], start + high[1] * cells[0]
     x, y = fraction
     upper = torch.lerp(maps.rows[top + low[0]], maps.rows[top + high[0]], x)
     lower = torch.lerp(maps.rows[bottom + low[0]], maps.rows[bottom + high[0]], x)
@@ -110,20 +130,56 @@ class VelocityNetwork(nn.Module):
     def __init__(self, channels: int, settings: NetworkSettings) -> None:
         super().__init__()
         self.settings = settings
-        self.unet = UNet(channels, settings.width, settings.depth, settings.features)
+        self.unet = make_unet(channels, settings)
         self.embed = TimeEmbedding(settings.time_dim)
         inputs = settings.features + 2 + settings.time_dim
         if settings.context == "pooled":
             inputs += settings.features
+        if settings.context == "attention":
+            self.attend = nn.Conv2d(settings.features, ATTENTIONS, 1)
+            inputs += ATTENTIONS * settings.features
+        if settings.levels == "all":
+            widths = [settings.width * 2**level for level in range(1, settings.depth + 1)]
+            self.coarser = nn.ModuleList(nn.Conv2d(w, settings.features, 1) for w in widths)
+            inputs += settings.depth * settings.features
+        if settings.density:
+            self.score = PixelScore(settings)
+        if settings.anchor:
+            inputs += 3
         make = residual_head if settings.head == "residual" else mlp_head
         self.head = make(inputs, settings.head_width, settings.head_depth)
 
-    def encode(self, images: Tensor) -> FeatureMap:
-        """Geo-images (B, C, H, W) to what the points read; once per window."""
-        features = self.unet(images.contiguous(memory_format=torch.channels_last))
-        height, width = features.shape[-2:]
-        rows = features.permute(0, 2, 3, 1).reshape(-1, features.shape[1])
-        return FeatureMap(rows.float(), features.float().mean(dim=(2, 3)), height, width)
+    def encode(self, images: Tensor, footprints: Tensor | None = None) -> FeatureMap:
+        """Geo-images (B, C, H, W) to what the points read; once per window.
+
+        footprints: (B, H, W), where there is data; none: everywhere.
+        """
+        levels = self.unet.pyramid(images.contiguous(memory_format=torch.channels_last))
+        features = levels[0]
+        height, width = images.shape[-2:]
+        logs, anchor = None, None
+        if self.settings.density:
+            if footprints is None:
+                footprints = torch.ones_like(images[:, 0], dtype=torch.bool)
+            logs = log_density(self.score(features, images.shape[-2:]), footprints)
+        if self.settings.anchor and logs is not None:
+            anchor = make_anchor(logs.detach().exp(), self.settings.anchor, self.scale)
+        context = self._context(features.float())
+        coarser: list[FeatureMap] = []
+        if self.settings.levels == "all":
+            for number, (project, level) in enumerate(zip(self.coarser, levels[1:], strict=True)):
+                cell = self.settings.stem * 2 ** (number + 1)
+                read = functional.silu(project(level))
+                coarser.append(_feature_map(read, context, (height, width), cell))
+        finest = _feature_map(features, context, (height, width), self.settings.stem)
+        return replace(finest, log_density=logs, anchor=anchor, coarser=tuple(coarser))
+
+    def _context(self, features: Tensor) -> Tensor:
+        """What the head knows of the window as a whole: (B, D), or (B, ATTENTIONS * D)."""
+        if self.settings.context != "attention":
+            return features.mean(dim=(2, 3))
+        looks = self.attend(features).flatten(2).softmax(dim=2)  # (B, A, h * w)
+        return (looks @ features.flatten(2).transpose(1, 2)).flatten(1)
 
     def velocity(self, maps: FeatureMap, position: Tensor, t: Tensor, image: Tensor) -> Tensor:
         """Velocity (N, 2) at positions (N, 2) in flow coordinates, t (N,), image index (N,)."""
@@ -132,14 +188,19 @@ class VelocityNetwork(nn.Module):
             position,
             self.embed(t),
         ]
-        if self.settings.context == "pooled":
+        if self.settings.context != "none":
             parts.append(maps.context[image])
-        return self.head(torch.cat(parts, dim=1))
+        parts += [sample_features(m, self.to_window(position), image) for m in maps.coarser]
+        if maps.anchor is None:
+            return self.head(torch.cat(parts, dim=1))
+        anchored, logs = anchor_flow(maps.anchor, position, t, image)
+        shown = logs.clamp(-LOG_DENSITIES, LOG_DENSITIES) / LOG_DENSITIES
+        return anchored + self.head(torch.cat([*parts, anchored, shown.unsqueeze(1)], dim=1))
 
     @property
     def scale(self) -> float:
         """Flow units in a window's side."""
-        return CENTRED_SCALE if self.settings.coordinates == "centred" else 1.0
+        return self.settings.scale if self.settings.coordinates == "centred" else 1.0
 
     def to_flow(self, points: Tensor) -> Tensor:
         """From the window's [0, 1]^2 to flow coordinates."""
@@ -148,3 +209,8 @@ class VelocityNetwork(nn.Module):
     def to_window(self, position: Tensor) -> Tensor:
         """From flow coordinates to the window's [0, 1]^2."""
         return position / self.scale + 0.5 if self.settings.coordinates == "centred" else position
+
+
+def new_network(channels: int, settings: Settings, seed: int) -> VelocityNetwork:
+    """A network whose first weights depend on the seed alone."""
+    return seeded(lambda: VelocityNetwork(channels, settings.network), seed)

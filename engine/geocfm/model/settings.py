@@ -6,14 +6,16 @@ settings" and "optimization settings"; ``quick`` and ``full`` are ours.
 
 from __future__ import annotations
 
-from typing import Any, Literal
+import math
+from typing import Any, Literal, get_args
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from geocfm.errors import UserError
 from geocfm.mistakes import explain, nearest_name
 
 SMALLEST_WINDOW = 16  # cells
+CENTRED_SCALE = math.sqrt(12.0)  # a uniform window then has unit variance, as the base has
 
 
 class _Settings(BaseModel):
@@ -21,8 +23,15 @@ class _Settings(BaseModel):
 
 
 class NetworkSettings(_Settings):
-    """The UNet and the velocity head (paper, Table "architecture settings")."""
+    """The UNet and the velocity head (paper, Table "architecture settings").
 
+    The defaults of what the paper has not are "as in the paper": checkpoints from before a setting
+    was there mean that.
+    """
+
+    stem: int = Field(
+        1, ge=1, le=4, description="pixels along the side of a cell of the finest UNet level"
+    )
     width: int = Field(16, ge=8, multiple_of=8, description="channels of the finest UNet level")
     depth: int = Field(3, ge=1, le=4, description="how often the UNet halves the resolution")
     features: int = Field(32, ge=1, description="channels of the feature map the points read")
@@ -31,11 +40,44 @@ class NetworkSettings(_Settings):
     head_width: int = Field(128, ge=1)
     head_depth: int = Field(2, ge=1, description="residual blocks, or hidden layers of the MLP")
     coordinates: Literal["centred", "unit"] = Field(
-        "centred", description="centred: (p - 0.5) * sqrt(12), so that the base covers the window"
+        "centred", description="centred: (p - 0.5) * scale, so that the base covers the window"
     )
-    context: Literal["pooled", "none"] = Field(
-        "pooled", description="pooled: the head also reads the window's mean features"
+    scale: float = Field(
+        CENTRED_SCALE, gt=0, le=100, description="flow units in a window's side, if centred"
     )
+    context: Literal["pooled", "attention", "none"] = Field(
+        "pooled",
+        description="pooled: the head also reads the window's mean features; attention: means "
+        "over the places it has learned to look at",
+    )
+    levels: Literal["finest", "all"] = Field(
+        "finest", description="of the UNet, whose features the head reads at a point"
+    )
+    density: bool = Field(False, description="a density head: softmax over the pixels with data")
+    anchor: int = Field(
+        0,
+        ge=0,
+        description="the head corrects the closed-form velocity of that density on cells of so "
+        "many pixels; 0: it is all of the velocity",
+    )
+
+    @model_validator(mode="after")
+    def _fit_together(self) -> NetworkSettings:
+        if self.anchor and not self.density:
+            raise ValueError(
+                "A flow is anchored on a density: set network.density=true, or network.anchor=0."
+            )
+        if self.anchor and self.coordinates != "centred":
+            raise ValueError(
+                "An anchor needs centred coordinates: set network.coordinates=centred, or "
+                "network.anchor=0."
+            )
+        if self.stem * 2**self.depth > SMALLEST_WINDOW:
+            raise ValueError(
+                "network.stem and network.depth leave no cell of a small window: stem * 2^depth "
+                f"may be {SMALLEST_WINDOW} at most."
+            )
+        return self
 
 
 class WindowSettings(_Settings):
@@ -78,10 +120,29 @@ class TrainingSettings(_Settings):
     warm_up: float = Field(0.03, ge=0, lt=1, description="share of the budget")
     final_rate: float = Field(0.01, ge=0, le=1, description="last learning rate over the first")
     ema: float = Field(0.998, ge=0, lt=1, description="decay of the averaged weights; 0: off")
+    density_weight: float = Field(
+        1.0, gt=0, description="of the density head's loss, if there is one, beside the flow's"
+    )
     points_per_step: int = Field(
         0, ge=0, description="repeat occurrences with new noise up to this many; 0: each once"
     )
+    noise: Literal["random", "even"] = Field(
+        "random", description="even: noise and times of a step from a Sobol net"
+    )
+    late_times: float = Field(
+        1.0, gt=0, le=10, description="times 1 - (1 - u)^this of u even in [0, 1]"
+    )
+    coupling: Literal["independent", "transport"] = Field(
+        "independent",
+        description="transport: noise goes to a window's occurrences by optimal transport",
+    )
     augment: bool = Field(True, description="turn and mirror the windows")
+    jitter: float = Field(
+        0.0, ge=0, le=100, description="standard deviation of the occurrences' places, in cells"
+    )
+    layer_dropout: float = Field(
+        0.0, ge=0, lt=1, description="share of layers hidden from a window; one stays at least"
+    )
     validate_every: int | None = Field(None, ge=1, description="iterations; none: 40 times a run")
     patience: int = Field(0, ge=0, description="stop after so many validations without gain; 0: no")
     save_every: float = Field(
@@ -95,6 +156,9 @@ class SamplingSettings(_Settings):
 
     solver: Literal["euler", "midpoint", "heun"] = "midpoint"
     steps: int = Field(6, ge=1, le=1000)
+    lateness: float = Field(
+        0.0, ge=0, le=20, description="steps shorten towards t = 1 by exp(-lateness); 0: all equal"
+    )
     points: int = Field(500, ge=1, description="points of a draw")
     outside: Literal["reject", "clip"] = Field(
         "reject", description="what happens to points that leave the window or lie on no-data"
@@ -124,16 +188,22 @@ _PAPER_WINDOWS = WindowSettings(
     positions="counts",
 )
 
+_OUR_SAMPLING = SamplingSettings(solver="midpoint", steps=5, lateness=3.0)
+
 PRESETS: dict[str, Settings] = {
     "quick": Settings(
         preset="quick",
+        network=NetworkSettings(stem=2, density=True, anchor=2, head_width=64, head_depth=1),
         training=TrainingSettings(minutes=5, points_per_step=2048, patience=20),
+        sampling=_OUR_SAMPLING,
     ),
     "full": Settings(
         preset="full",
-        network=NetworkSettings(width=48, features=128, head_width=256, head_depth=3),
+        network=NetworkSettings(
+            width=48, features=128, density=True, anchor=1, head_width=256, head_depth=3
+        ),
         training=TrainingSettings(minutes=60, points_per_step=8192, ema=0.999, patience=20),
-        sampling=SamplingSettings(steps=20),
+        sampling=_OUR_SAMPLING,
     ),
     "paper-synthetic": Settings(
         preset="paper-synthetic",
@@ -218,11 +288,15 @@ def change_settings(settings: Settings, changes: dict[str, str]) -> Settings:
             ending = next((name for name in known if name.endswith(f".{path}")), path)
             near = nearest_name(ending, known).strip() or f"The settings are: {', '.join(known)}."
             raise UserError(f"There is no setting '{path}'.", near)
-        values[room][key] = None if text.lower() == "none" else text
+        field = type(getattr(settings, room)).model_fields[key]
+        nothing = text.lower() == "none" and "none" not in get_args(field.annotation)
+        values[room][key] = None if nothing else text
     try:
         return Settings.model_validate(values)
     except ValidationError as error:
         first = error.errors()[0]
+        if first["type"] == "value_error":  # settings that do not go together
+            raise UserError(first["msg"].removeprefix("Value error, "), "") from None
         room, key = (str(part) for part in first["loc"][:2])
         said = explain(first, type(getattr(settings, room)), key, depth=2)
         raise UserError(f"--set {room}.{key}: {said}", "") from None

@@ -35,10 +35,14 @@ class UNet(nn.Module):
     """Widths nf * (1, 2, 4, ...), average pooling down, bilinear up to the skip's own size.
 
     Upsampling goes to the size of the skip, because 220 = 8 * 27.5 does not come back by doubling.
+    With a ``stem`` of s the finest level has cells of s x s pixels, whose values become channels:
+    (B, C, H, W) to (B, D, ceil(H / s), ceil(W / s)).
     """
 
-    def __init__(self, channels: int, width: int, depth: int, features: int) -> None:
+    def __init__(self, channels: int, width: int, depth: int, features: int, stem: int = 1) -> None:
         super().__init__()
+        self.stem = stem
+        channels *= stem**2
         widths = [width * 2**level for level in range(depth + 1)]
         inputs = [channels, *widths[:-1]]
         self.down = nn.ModuleList(ResidualBlock(i, o) for i, o in zip(inputs, widths, strict=True))
@@ -52,15 +56,32 @@ class UNet(nn.Module):
 
     def forward(self, images: Tensor) -> Tensor:
         """(B, C, H, W) to (B, D, H, W)."""
+        return self.pyramid(images)[0]
+
+    def pyramid(self, images: Tensor) -> list[Tensor]:
+        """The features, and what the levels below them hold on the way up, coarser and wider."""
         skips: list[Tensor] = []
-        hidden = images
+        hidden = self._cells(images)
         for level, block in enumerate(self.down):
             hidden = block(functional.avg_pool2d(hidden, 2) if level else hidden)
             skips.append(hidden)
+        coarser = [hidden]
         for level in reversed(range(len(self.up))):
             skip = skips[level]
             hidden = functional.interpolate(
                 hidden, size=skip.shape[-2:], mode="bilinear", align_corners=False
             )
             hidden = self.up[level](torch.cat([self.project[level](hidden), skip], dim=1))
-        return functional.silu(self.final(hidden))
+            coarser.insert(0, hidden)
+        return [functional.silu(self.final(hidden)), *coarser[1:]]
+
+    def _cells(self, images: Tensor) -> Tensor:
+        """Pixels as channels of the cells they lie in; the border is repeated to fill the last."""
+        if self.stem == 1:
+            return images
+        height, width = images.shape[-2:]
+        beyond = (0, -width % self.stem, 0, -height % self.stem)
+        if any(beyond):
+            images = functional.pad(images, beyond, mode="replicate")
+        cells = functional.pixel_unshuffle(images, self.stem)
+        return cells.contiguous(memory_format=torch.channels_last)

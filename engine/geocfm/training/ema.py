@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 import copy
+from typing import Generic, TypeVar
 
 import torch
+from torch import nn
 
-from geocfm.model.network import VelocityNetwork
+Network = TypeVar("Network", bound=nn.Module)
 
 
-class AveragedNetwork:
+class AveragedNetwork(Generic[Network]):
     """Exponential moving average with a warm-up, so that early weights are soon forgotten."""
 
-    def __init__(self, network: VelocityNetwork, decay: float) -> None:
+    def __init__(self, network: Network, decay: float) -> None:
         self.network = copy.deepcopy(network).eval().requires_grad_(False)
         self._decay = decay
         self.updates = 0
 
     @torch.no_grad()
-    def update(self, network: VelocityNetwork) -> None:
+    def update(self, network: Network) -> None:
         """Move towards the network's weights; with decay 0, become them."""
         decay = min(self._decay, (1 + self.updates) / (10 + self.updates))
         self.updates += 1

@@ -1,4 +1,4 @@
-"""The training loop: flow matching on windows that hold occurrences, chosen on validation tiles."""
+"""The training loop: any network by any loss of batches, chosen on validation batches."""
 
 from __future__ import annotations
 
@@ -6,32 +6,25 @@ import json
 import math
 import os
 import time
-from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable
+from contextlib import AbstractContextManager, closing, nullcontext
 from dataclasses import dataclass
-from typing import TextIO
+from typing import Generic, TextIO
 
-import numpy as np
 import torch
 from torch import Tensor
 
-from geocfm.data.patches import Batch, make_batch
-from geocfm.data.region import Region
+from geocfm.data.patches import Batch, BatchSource
 from geocfm.errors import Cancelled, UserError
 from geocfm.events import Reporter
-from geocfm.model.flow import flow_matching_loss
-from geocfm.model.network import VelocityNetwork
-from geocfm.model.settings import Settings
-from geocfm.training.ema import AveragedNetwork
+from geocfm.model.settings import TrainingSettings
+from geocfm.training.ahead import BatchesAhead
+from geocfm.training.ema import AveragedNetwork, Network
 from geocfm.training.resume import MOMENTS, Position, RunState, Snapshot
 from geocfm.training.schedule import Budget, learning_rate
 
 VALIDATIONS = 40  # in a run, unless the settings say otherwise
-VALIDATION_WINDOWS = 48  # at most, spread evenly over those there are
-VALIDATION_POINTS = 8192  # noised points of all validation windows together
 SAVING_SHARE = 20  # times as long as saving takes is the least time between two savings
-VALIDATION_STREAM = 2**31  # keeps the validation noise apart from every training step's
 
 
 @dataclass(frozen=True)
@@ -41,78 +34,63 @@ class TrainingResult:
     best: Snapshot
     last: Snapshot
     seconds: float
+    waited: float  # of these seconds, those in which the next batch was not ready
     stopped_early: bool
 
 
-def new_network(channels: int, settings: Settings, seed: int) -> VelocityNetwork:
-    """A network whose first weights depend on the seed alone."""
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
-        return VelocityNetwork(channels, settings.network)
-
-
-def batch_loss(network: VelocityNetwork, batch: Batch) -> Tensor:
-    """Flow-matching loss of a batch that is on the network's device."""
-    maps = network.encode(batch.images)
-
-    def velocity(position: Tensor, t: Tensor) -> Tensor:
-        return network.velocity(maps, position, t, batch.image)
-
-    return flow_matching_loss(velocity, network.to_flow(batch.points), batch.noise, batch.t)
-
-
 def train(
-    region: Region,
-    network: VelocityNetwork,
-    settings: Settings,
-    seed: int,
+    source: BatchSource,
+    network: Network,
+    loss: Callable[[Network, Batch], Tensor],
+    settings: TrainingSettings,
     device: torch.device,
     reporter: Reporter,
     log: TextIO,
     save: Callable[[RunState], None],
     keep: Callable[[Snapshot], None],
-    preview: Callable[[VelocityNetwork], None],
+    preview: Callable[[Network], None],
     earlier: RunState | None = None,
+    title: str = "Training",
 ) -> TrainingResult:
     """Train until the budget is spent, going on from ``earlier`` if there is such a state.
 
-    ``save`` is given the state now and then, and once more when the run is cancelled. When it is
-    cancelled or breaks down, ``keep`` is given the best so far.
+    ``loss`` is given the network and a batch on its device. ``save`` is given the state now and
+    then, and once more when the run ends or is cancelled. When it is cancelled or breaks down,
+    ``keep`` is given the best so far.
     """
-    training = settings.training
-    run = _Run(region, network.to(device), settings, seed, device, log)
+    run = _Run(source, network.to(device), loss, settings, device, log)
     budget = Budget(
-        training.iterations, None if training.minutes is None else training.minutes * 60
+        settings.iterations, None if settings.minutes is None else settings.minutes * 60
     )
     if earlier is not None:
         run.restore(earlier)
-    stage = reporter.stage("Training")
+    stage = reporter.stage(title)
     start = time.monotonic() - run.seconds
-    saving = _Saving(training.save_every)
-    stopped_early = 0 < training.patience <= run.without_gain
+    saving = _Saving(settings.save_every)
+    stopped_early = 0 < settings.patience <= run.without_gain
     try:
-        for batch in run.batches():
-            if budget.spent(run.iteration, run.seconds) >= 1 or stopped_early:
-                break
-            run.seconds = time.monotonic() - start
-            rate = learning_rate(budget.spent(run.iteration, run.seconds), training)
-            loss = run.step(batch, rate)
-            run.seconds = time.monotonic() - start
-            spent = budget.spent(run.iteration, run.seconds)
-            run.write_log(loss)
-            if not math.isfinite(loss):
-                raise _broken(run.iteration + 1, loss, run.best)
-            every = training.validate_every
-            due = run.iteration % every == 0 if every else spent >= run.next_validation
-            if due or spent >= 1:
-                run.next_validation = spent + 1 / VALIDATIONS
-                run.judge()
-            if training.preview_every and run.iteration % training.preview_every == 0:
-                preview(run.averaged.network)
-            stage(spent * 100, 100, **run.figures())
-            stopped_early = 0 < training.patience <= run.without_gain
-            if saving.due():
-                saving.do(save, run.state())
+        with closing(BatchesAhead(source, run.iteration)) as ahead:
+            while budget.spent(run.iteration, run.seconds) < 1 and not stopped_early:
+                batch = run.next_batch(ahead)
+                run.seconds = time.monotonic() - start
+                rate = learning_rate(budget.spent(run.iteration, run.seconds), settings)
+                value = run.step(batch, rate)
+                run.seconds = time.monotonic() - start
+                spent = budget.spent(run.iteration, run.seconds)
+                run.write_log(value)
+                if not math.isfinite(value):
+                    raise _broken(run.iteration + 1, value, run.best)
+                every = settings.validate_every
+                due = run.iteration % every == 0 if every else spent >= run.next_validation
+                if due or spent >= 1:
+                    run.next_validation = spent + 1 / VALIDATIONS
+                    run.judge()
+                if settings.preview_every and run.iteration % settings.preview_every == 0:
+                    preview(run.averaged.network)
+                stage(spent * 100, 100, **run.figures())
+                stopped_early = 0 < settings.patience <= run.without_gain
+                if saving.due():
+                    saving.do(save, run.state())
     except Cancelled:
         if run.iteration:
             save(run.state())
@@ -127,7 +105,8 @@ def train(
     last = run.snapshot()
     if run.best is None:
         raise _broken(last.iteration, _score(last), None)
-    return TrainingResult(run.best, last, run.seconds, stopped_early)
+    save(run.state())
+    return TrainingResult(run.best, last, run.seconds, run.waited, stopped_early)
 
 
 class _Saving:
@@ -161,73 +140,55 @@ def _broken(iteration: int, loss: float, best: Snapshot | None) -> UserError:
     )
 
 
-class _Run:
+class _Run(Generic[Network]):
     """The moving parts of one run."""
 
     def __init__(
         self,
-        region: Region,
-        network: VelocityNetwork,
-        settings: Settings,
-        seed: int,
+        source: BatchSource,
+        network: Network,
+        loss: Callable[[Network, Batch], Tensor],
+        settings: TrainingSettings,
         device: torch.device,
         log: TextIO,
     ) -> None:
-        self._region, self._network, self._settings = region, network, settings
-        self._seed, self._device, self._log = seed, device, log
-        self.averaged = AveragedNetwork(network, settings.training.ema)
+        self._network, self._loss, self._settings = network, loss, settings
+        self._device, self._log = device, log
+        self.averaged = AveragedNetwork(network, settings.ema)
         self._optimiser = torch.optim.AdamW(
             network.parameters(),
-            lr=settings.training.learning_rate,
-            weight_decay=settings.training.weight_decay,
+            lr=settings.learning_rate,
+            weight_decay=settings.weight_decay,
         )
-        self._starts = region.starts["train"]
-        if not len(self._starts):
-            raise UserError(
-                "No training window holds an occurrence.",
-                "Use a smaller window (--window), or check where the occurrences lie.",
-            )
-        self._validation = self._validation_batches()
+        self._validation = source.validation()
         self.iteration = 0
         self.seconds = 0.0
+        self.waited = 0.0
         self.smooth_loss = math.nan
         self.best: Snapshot | None = None
         self.without_gain = 0
         self.next_validation = 0.0
         self._gradient_norm = math.nan
 
-    def batches(self) -> Iterator[Batch]:
-        """Training batches without end, read one ahead; step i depends on (seed, i) alone."""
-        training = self._settings.training
-
-        def make(step: int) -> Batch:
-            generator = np.random.default_rng([self._seed, step])
-            chosen = generator.choice(len(self._starts), training.batch)
-            windows = [self._region.window(start) for start in self._starts[chosen]]
-            return make_batch(self._region, windows, training, generator, augment=training.augment)
-
-        with ThreadPoolExecutor(1) as reader:
-            step = self.iteration
-            following = reader.submit(make, step)
-            while True:
-                batch = following.result()
-                step += 1
-                following = reader.submit(make, step)
-                yield batch.to(self._device)
+    def next_batch(self, ahead: BatchesAhead) -> Batch:
+        """The batch of the next step on the network's device; remembers how long it took."""
+        start = time.monotonic()
+        batch = next(ahead)
+        self.waited += time.monotonic() - start
+        return batch.to(self._device)
 
     def step(self, batch: Batch, rate: float) -> float:
         """One optimiser step; returns the loss, and steps nowhere if it is not finite."""
-        training = self._settings.training
         for group in self._optimiser.param_groups:
             group["lr"] = rate
         with _mixed_precision(self._device):
-            loss = batch_loss(self._network, batch)
+            loss = self._loss(self._network, batch)
         value = loss.item()
         if not math.isfinite(value):
             return value
         self._optimiser.zero_grad(set_to_none=True)
         loss.backward()  # type: ignore[no-untyped-call]
-        norm = torch.nn.utils.clip_grad_norm_(self._network.parameters(), training.clip)
+        norm = torch.nn.utils.clip_grad_norm_(self._network.parameters(), self._settings.clip)
         self._gradient_norm = norm.item()
         self._optimiser.step()
         self.averaged.update(self._network)
@@ -271,6 +232,7 @@ class _Run:
                 without_gain=self.without_gain,
                 next_validation=self.next_validation,
                 log_bytes=self._log.tell(),
+                waited=self.waited,
             ),
             _copies(self._optimised()),
             _copies(self.averaged.network.state_dict()),
@@ -283,6 +245,7 @@ class _Run:
         self.iteration, self.seconds = position.iteration, position.seconds
         self.smooth_loss, self.without_gain = position.smooth_loss, position.without_gain
         self.next_validation, self.best = position.next_validation, state.best
+        self.waited = position.waited
         self.averaged.network.load_state_dict(state.averaged)
         self.averaged.updates = position.iteration
         for parameter in self._network.parameters():
@@ -322,35 +285,12 @@ class _Run:
         safe = {key: value if math.isfinite(value) else str(value) for key, value in row.items()}
         print(json.dumps(safe, allow_nan=False), file=self._log, flush=True)
 
-    def _validation_batches(self) -> list[Batch]:
-        """Validation windows with fixed noise, so that losses compare along the run."""
-        starts = self._region.starts["validation"]
-        if not len(starts):
-            return []
-        spread = np.linspace(0, len(starts) - 1, min(len(starts), VALIDATION_WINDOWS)).astype(int)
-        chosen = [self._region.window(start) for start in starts[spread]]
-        size = self._settings.training.batch
-        groups = [chosen[i : i + size] for i in range(0, len(chosen), size)]
-        settings = self._settings.training.model_copy(
-            update={"points_per_step": VALIDATION_POINTS // len(groups)}
-        )
-        return [
-            make_batch(
-                self._region,
-                group,
-                settings,
-                np.random.default_rng([self._seed, VALIDATION_STREAM, number]),
-                augment=False,
-            )
-            for number, group in enumerate(groups)
-        ]
-
     @torch.no_grad()
     def _validate(self) -> float:
         total, points = 0.0, 0
         for batch in self._validation:
             with _mixed_precision(self._device):
-                loss = batch_loss(self.averaged.network, batch.to(self._device))
+                loss = self._loss(self.averaged.network, batch.to(self._device))
             total += loss.item() * len(batch.points)
             points += len(batch.points)
         return total / points

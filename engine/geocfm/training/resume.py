@@ -13,10 +13,9 @@ from pathlib import Path
 
 import safetensors
 import safetensors.torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from geocfm.geo.writing import replace_file
-from geocfm.model.network import VelocityNetwork
 
 STATE = "state.safetensors"
 MOMENTS = ("exp_avg", "exp_avg_sq")  # as torch's Adam calls them
@@ -44,6 +43,7 @@ class Position:
     without_gain: int
     next_validation: float
     log_bytes: int
+    waited: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -77,7 +77,7 @@ def discard_state(folder: Path) -> None:
     _remove_models(folder, but=[])
 
 
-def load_state(folder: Path, network: VelocityNetwork) -> RunState | None:
+def load_state(folder: Path, network: nn.Module) -> RunState | None:
     """The state, or None if there is none that can be read in full and fits the network."""
     try:
         with safetensors.safe_open(folder / STATE, framework="pt", device="cpu") as file:
@@ -94,7 +94,7 @@ def load_state(folder: Path, network: VelocityNetwork) -> RunState | None:
         return None
 
 
-def _fits(state: RunState, network: VelocityNetwork) -> bool:
+def _fits(state: RunState, network: nn.Module) -> bool:
     expected = {name: tensor.shape for name, tensor in network.state_dict().items()}
     moments = {f"{moment}.{n}": s for moment in MOMENTS for n, s in expected.items()}
     found = {name: tensor.shape for name, tensor in state.optimised.items()}

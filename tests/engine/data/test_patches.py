@@ -7,8 +7,10 @@ import pytest
 import torch
 from geocfm.data.augmentation import SYMMETRIES, turn_image, turn_points
 from geocfm.data.patches import Batch, count_image, make_batch, repeated_points
+from geocfm.data.region_batches import read_example
 from geocfm.geo.grid import Window
 from geocfm.model.settings import TrainingSettings
+from scipy.stats import norm
 
 ONCE = TrainingSettings(points_per_step=0)
 
@@ -20,7 +22,12 @@ def windows_of(region, count: int = 4) -> list[Window]:
 
 
 def batch_of(region, windows, settings=ONCE, seed=0, augment=False) -> Batch:
-    return make_batch(region, windows, settings, np.random.default_rng(seed), augment=augment)
+    generator = np.random.default_rng(seed)
+    examples = []
+    for window in windows:
+        example = read_example(region, window, generator)
+        examples.append(example.turned(generator) if augment else example)
+    return make_batch(examples, settings, generator)
 
 
 def test_shapes_and_kinds(region):
@@ -31,7 +38,9 @@ def test_shapes_and_kinds(region):
     assert batch.points.shape == batch.noise.shape == (count, 2)
     assert batch.t.shape == batch.image.shape == (count,)
     kinds = {getattr(batch, field.name).dtype for field in fields(batch)}
-    assert kinds == {torch.float32, torch.int64}
+    assert kinds == {torch.float32, torch.int64, torch.bool}
+    assert batch.footprints.dtype == torch.bool
+    assert batch.footprints.shape == (4, 16, 16)
     assert batch.image.dtype == torch.int64
     assert batch.to(torch.device("meta")).points.shape == (count, 2)
 
@@ -56,6 +65,8 @@ def test_images_are_the_encoded_windows(region):
     batch = batch_of(region, windows)
     for image, window in zip(batch.images.numpy(), windows, strict=True):
         np.testing.assert_array_equal(image, region.encoder.encode(region.read(window))[0])
+    for footprint, window in zip(batch.footprints.numpy(), windows, strict=True):
+        np.testing.assert_array_equal(footprint, region.encoder.encode(region.read(window))[1])
 
 
 def test_the_generator_decides(region):
@@ -109,6 +120,10 @@ def test_augmented_windows_are_turned_with_their_points(region):
             symmetry
             for symmetry in range(SYMMETRIES)
             if np.array_equal(turn_image(before, symmetry), after)
+            and np.array_equal(
+                turn_image(plain.footprints[number].numpy(), symmetry),
+                turned.footprints[number].numpy(),
+            )
             and np.allclose(
                 turn_points(points, symmetry), turned.points[mine].double().numpy(), atol=1e-6
             )
@@ -178,3 +193,85 @@ def test_a_window_without_points_has_an_image_and_no_index(region):
     assert len(batch.images) == 2
     assert set(batch.image.tolist()) == {1}
     assert len(batch_of(region, [empty]).points) == 0
+
+
+def test_even_noise_leaves_no_gaps(region):
+    """Times and normals in every sixteenth of their range, more alike than chance would do."""
+    settings = TrainingSettings(points_per_step=4096, noise="even")
+    first, second = (batch_of(region, windows_of(region), settings, seed) for seed in (1, 2))
+    assert not torch.equal(first.noise, second.noise)
+    assert not torch.equal(first.t, second.t)
+    chances = [first.t.numpy(), *norm.cdf(first.noise.numpy()).T]
+    for chance in chances:
+        counts = np.histogram(chance, bins=16, range=(0, 1))[0]
+        assert counts.std() < 0.15 * np.sqrt(counts.mean())  # chance: 1
+    order = np.corrcoef(np.arange(len(first.t)), first.t.numpy())[0, 1]
+    assert abs(order) < 0.1
+    assert torch.isfinite(first.noise).all()
+
+
+def test_late_times_are_late(region):
+    settings = TrainingSettings(points_per_step=20_000, late_times=3)
+    t = batch_of(region, windows_of(region), settings).t.numpy()
+    assert t.min() >= 0
+    assert t.max() <= 1
+    assert np.mean(t > 0.5) == pytest.approx(0.5 ** (1 / 3), abs=0.02)
+
+
+def test_transport_exchanges_noise_within_each_window_only(region):
+    windows = windows_of(region)
+    apart, coupled = (
+        batch_of(region, windows, TrainingSettings(points_per_step=512, coupling=coupling))
+        for coupling in ("independent", "transport")
+    )
+    assert torch.equal(apart.points, coupled.points)
+
+    def distance(batch: Batch, mine: torch.Tensor) -> float:
+        return (batch.points[mine] - batch.noise[mine]).square().sum().item()
+
+    for number in range(len(windows)):
+        mine = apart.image == number
+        before, after = (sorted(map(tuple, b.noise[mine].tolist())) for b in (apart, coupled))
+        assert before == after  # the same noise in other hands
+        if len(apart.points[mine].unique(dim=0)) > 1:
+            assert distance(coupled, mine) < 0.99 * distance(apart, mine)
+        few = torch.nonzero(mine)[:40, 0]
+        for i in few:  # no exchange of two would be shorter
+            for j in few:
+                p, z = coupled.points, coupled.noise
+                assert torch.dot(p[i] - p[j], z[i] - z[j]) >= -1e-5
+
+
+def test_jitter_moves_occurrences_by_so_many_cells(region):
+    window = next(
+        window
+        for window in windows_of(region, 50)
+        if (np.abs(region.points_in(window) - 0.5) < 0.3).all(axis=1).any()
+    )
+    generator = np.random.default_rng(0)
+    exact = read_example(region, window, generator).points
+    moved = np.stack(
+        [
+            read_example(region, window, generator, TrainingSettings(jitter=0.5)).points - exact
+            for _ in range(400)
+        ]
+    )
+    inner = (np.abs(exact - 0.5) < 0.3).all(axis=1)
+    assert 16 * moved[:, inner].std() == pytest.approx(0.5, rel=0.1)
+    assert ((exact + moved >= 0) & (exact + moved < 1)).all()
+
+
+def test_hidden_layers_look_like_layers_without_data(region):
+    window = windows_of(region)[0]
+    generator = np.random.default_rng(0)
+    whole = read_example(region, window, generator)
+    validity = whole.channels[-3:]  # three layers
+    hidden = []
+    for _ in range(60):
+        some = read_example(region, window, generator, TrainingSettings(layer_dropout=0.5))
+        np.testing.assert_array_equal(some.points, whole.points)
+        seen = some.channels[-3:].any(axis=(1, 2))
+        assert seen.any()
+        np.testing.assert_array_equal(some.channels[-3:][seen], validity[seen])
+        hidden.append(~seen)
+    assert np.mean(hidden) == pytest.approx(0.5 * 2 / 3, abs=0.1)

@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 import torch
 from geocfm.geo.grid import Window
-from geocfm.inference.predictor import EDGE, Predictor, WindowDraws
+from geocfm.inference.flow_sampler import EDGE, WindowDraws
+from geocfm.inference.predictor import Predictor
 from geocfm.model.checkpoint import Checkpoint
-from geocfm.training.loop import new_network
+from geocfm.model.network import new_network
 from numpy.typing import NDArray
 from scipy.stats import norm
 from small_data import HOLE
@@ -76,7 +77,9 @@ def test_a_network_that_moves_nothing_shows_each_windows_own_noise(
     predictor: Predictor, checkpoint: Checkpoint
 ) -> None:
     card = checkpoint.card
-    still = Checkpoint(new_network(card.channels, card.settings, 1).eval(), card)
+    network = card.settings.network.model_copy(update={"anchor": 0})
+    settings = card.settings.model_copy(update={"network": network})
+    still = Checkpoint(new_network(card.channels, settings, 1).eval(), card)
     drawn = draw(changed(predictor, still, outside="clip"), WINDOWS, [4000] * 8, seed=1, batch=8)
     firsts = {tuple(one.points[0]) for one in drawn}
     assert len(firsts) == len(WINDOWS)
@@ -103,7 +106,7 @@ def test_clipped_points_stay_in_the_window_and_may_lie_on_no_data(
     (clipped,) = draw(clipping, [OVER_HOLE], [3000], seed=1, batch=1)
     (rejected,) = draw(predictor, [OVER_HOLE], [3000], seed=1, batch=1)
     assert ((clipped.points >= 0) & (clipped.points < 1)).all()
-    on_edge = ((clipped.points == 0) | (clipped.points == clipped.points.max())).any(axis=1)
+    on_edge = ((clipped.points == 0) | (clipped.points == 1 - EDGE)).any(axis=1)
     far_away = 500_000  # even so far from the grid's corner an edge point keeps its cell
     assert (np.floor(clipped.points * 32 + far_away) < far_away + 32).all()
     assert on_edge.any()

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import io
+from itertools import islice
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -20,6 +21,7 @@ from geocfm.inference.parts import Parts
 from geocfm.inference.predictor import Predictor
 from geocfm.inference.regional_draws import Draws, draw_region
 from geocfm.inference.regional_map import (
+    FlowDensities,
     RawMap,
     batches_of,
     map_windows,
@@ -56,9 +58,10 @@ def hole_mask() -> NDArray[np.bool_]:
     return mask
 
 
-def raw_map(path: Path, *arguments: Any) -> RawMap:
+def raw_map(path: Path, predictor: Predictor, area: Area | None, combine: str, seed: int) -> RawMap:
+    densities = FlowDensities(predictor, area, combine, seed)
     with TemporaryDirectory() as folder:
-        return write_raw_map(path, *arguments, Parts(Path(folder)), quiet())
+        return write_raw_map(path, densities, area, Parts(Path(folder)), quiet().stage("Mapping"))
 
 
 def draws(*arguments: Any) -> Draws:
@@ -136,9 +139,9 @@ def test_same_seed_same_map_other_seed_another(
 
 
 def test_every_mapped_window_has_mean_1_over_its_data(predictor: Predictor) -> None:
-    _, windows = region_mosaic(predictor, None)
-    seen = list(map_windows(predictor, windows[:12], "average", 1, 0, quiet()))
-    assert [window.window for window in seen] == windows[:12]
+    densities = FlowDensities(predictor, None, "average", 1)
+    seen = list(islice(map_windows(densities, 0, quiet().stage("Mapping")), 12))
+    assert [window.window for window in seen] == densities.windows[:12]
     for window in seen:
         assert window.density[window.footprint].mean() == pytest.approx(1)
         assert (window.density[~window.footprint] == 0).all()
@@ -299,7 +302,8 @@ def test_a_strip_that_is_lost_is_made_again_and_the_others_are_not(
     def again() -> NDArray[np.float64]:
         raw = tmp_path / "raw.tif"
         parts = Parts(tmp_path / "parts")
-        return values_of(write_raw_map(raw, predictor, None, "average", 1, parts, quiet()))
+        densities = FlowDensities(predictor, None, "average", 1)
+        return values_of(write_raw_map(raw, densities, None, parts, quiet().stage("Mapping")))
 
     assert np.array_equal(again(), mapped, equal_nan=True)
     strips = sorted((tmp_path / "parts").iterdir(), key=lambda p: int(p.stem.split("-")[1]))

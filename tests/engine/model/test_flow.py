@@ -18,6 +18,7 @@ from geocfm.model.flow import (
     log_density,
     path_position,
     path_velocity,
+    time_grid,
 )
 from torch.distributions import MultivariateNormal
 
@@ -138,7 +139,7 @@ def test_the_best_velocity_carries_the_base_to_the_target():
     """The flow of a linear field is affine: a Gaussian's moments follow from three points."""
     velocity = gaussian_velocity(MEAN, COVARIANCE)
     start = torch.tensor([[0.0, 0.0], [1.0, 0.0], [0.0, 1.0]], dtype=torch.float64)
-    middle, right, up = integrate(velocity, start, 200, MIDPOINT)
+    middle, right, up = integrate(velocity, start, time_grid(200, 0), MIDPOINT)
     torch.testing.assert_close(middle, MEAN, atol=1e-4, rtol=0)
     turn = torch.stack([right - middle, up - middle], dim=1)
     torch.testing.assert_close(turn @ turn.T, COVARIANCE, atol=1e-4, rtol=0)
@@ -151,7 +152,7 @@ def test_log_density_of_a_gaussian(tableau):
     position = MEAN + normal(64, 10)
     exact = target.log_prob(position)
     error = [
-        (log_density(velocity, position, steps, tableau) - exact).abs().max().item()
+        (log_density(velocity, position, time_grid(steps, 0), tableau) - exact).abs().max().item()
         for steps in (40, 80, 160)
     ]
     assert error[2] < 5e-3
@@ -165,7 +166,7 @@ def test_log_density_of_no_motion_is_that_of_the_base():
         return 0 * position
 
     exact = MultivariateNormal(torch.zeros(2).double(), torch.eye(2).double()).log_prob(position)
-    torch.testing.assert_close(log_density(motionless, position, 3, EULER), exact)
+    torch.testing.assert_close(log_density(motionless, position, [0, 0.3, 1], EULER), exact)
 
 
 def test_log_density_of_a_mixture_and_that_it_integrates_to_one():
@@ -173,7 +174,7 @@ def test_log_density_of_a_mixture_and_that_it_integrates_to_one():
     side = torch.linspace(-4, 4, 65, dtype=torch.float64)
     position = torch.cartesian_prod(side, side)
     with torch.no_grad():  # as inference calls it
-        found = log_density(mixture.velocity, position, 40, HEUN)
+        found = log_density(mixture.velocity, position, time_grid(40, 0), HEUN)
     assert not found.requires_grad
     cell = (side[1] - side[0]).item() ** 2
     assert found.exp().sum().item() * cell == pytest.approx(1, abs=2e-3)
@@ -189,11 +190,11 @@ def test_log_density_agrees_with_the_motion_of_the_same_points():
     start = normal(20, 12)
 
     start.requires_grad_()
-    end = integrate(mixture.velocity, start, 80, MIDPOINT)
+    end = integrate(mixture.velocity, start, time_grid(80, 0), MIDPOINT)
     (x_slope,) = torch.autograd.grad(end[:, 0].sum(), start, retain_graph=True)
     (y_slope,) = torch.autograd.grad(end[:, 1].sum(), start)
     stretch = torch.stack([x_slope, y_slope], dim=1).det().log()
     start, end = start.detach(), end.detach()
     base = -0.5 * start.square().sum(dim=1) - math.log(2 * math.pi)
-    found = log_density(mixture.velocity, end, 80, MIDPOINT)
+    found = log_density(mixture.velocity, end, time_grid(80, 0), MIDPOINT)
     torch.testing.assert_close(found, base - stretch, atol=2e-3, rtol=0)

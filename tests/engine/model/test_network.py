@@ -5,7 +5,9 @@ import math
 import numpy as np
 import pytest
 import torch
+from geocfm.model.anchor import anchor_flow
 from geocfm.model.network import (
+    ATTENTIONS,
     FeatureMap,
     TimeEmbedding,
     VelocityNetwork,
@@ -24,7 +26,7 @@ def feature_map(features: torch.Tensor) -> FeatureMap:
     count, depth, height, width = features.shape
     rows = torch.stack([plane.flatten() for plane in features.transpose(0, 1)], dim=1)
     assert rows.shape == (count * height * width, depth)
-    return FeatureMap(rows, features.mean(dim=(2, 3)), height, width)
+    return FeatureMap(rows, features.mean(dim=(2, 3)), (height, width), (height, width))
 
 
 def grid_sample(features: torch.Tensor, points: torch.Tensor) -> torch.Tensor:
@@ -165,12 +167,17 @@ def test_mlp_head_has_the_layers_of_the_table():
 
 
 @pytest.mark.parametrize("preset", list(PRESETS))
-def test_a_new_network_moves_no_point(preset):
+def test_a_new_network_moves_points_as_its_anchor_does_or_not_at_all(preset):
     network = VelocityNetwork(2, PRESETS[preset].network)
     maps = network.encode(torch.randn(2, 2, 24, 24))
-    velocity = network.velocity(maps, torch.randn(9, 2), torch.rand(9), torch.arange(9) % 2)
+    position, t, image = torch.randn(9, 2), torch.rand(9), torch.arange(9) % 2
+    velocity = network.velocity(maps, position, t, image)
     assert velocity.shape == (9, 2)
-    assert (velocity == 0).all()
+    if maps.anchor is None:
+        assert (velocity == 0).all()
+    else:
+        assert torch.equal(velocity, anchor_flow(maps.anchor, position, t, image)[0])
+        assert velocity.std() > 0.1
 
 
 @pytest.mark.parametrize("coordinates", ["centred", "unit"])
@@ -232,3 +239,111 @@ def test_velocity_depends_on_the_own_image_only():
             )
             torch.testing.assert_close(alone, together[mine], atol=1e-5, rtol=1e-4)
     assert together.std() > 0.01
+
+
+ANCHORED = SMALL.model_copy(update={"stem": 2, "density": True, "anchor": 2})
+
+
+@pytest.mark.parametrize("size", [24, 23])
+def test_the_density_is_a_softmax_over_the_pixels_with_data(size):
+    network = trained_like(2, ANCHORED)
+    footprints = torch.rand(3, size, size) > 0.3
+    with torch.no_grad():
+        maps = network.encode(torch.randn(3, 2, size, size), footprints)
+    density = maps.log_density.exp()
+    assert density.shape == (3, size, size)
+    assert (density[~footprints] == 0).all()
+    assert (density[footprints] > 0).all()
+    torch.testing.assert_close(density.sum(dim=(1, 2)), torch.ones(3))
+    cells = -(-size // 2)
+    assert maps.anchor.weights.shape == (3, cells, cells)
+    assert maps.cells == (cells, cells)
+
+
+def test_an_anchors_head_reads_its_velocity_and_its_density():
+    network = VelocityNetwork(2, ANCHORED).eval()
+    assert network.head[0].in_features == 2 * 6 + 2 + 64 + 3
+    network.head = nn.Sequential(Read(slice(-3, None)))
+    position, t, image = torch.randn(30, 2), torch.rand(30), torch.arange(30) % 2
+    with torch.no_grad():
+        maps = network.encode(torch.randn(2, 2, 20, 20))
+        anchored, logs = anchor_flow(maps.anchor, position, t, image)
+        moved = network.velocity(maps, position, t, image)
+    torch.testing.assert_close(moved, 2 * anchored + (logs / 10).clamp(-1, 1).unsqueeze(1))
+
+
+class Read(nn.Module):
+    """Stands in for the head: gives the velocity back, plus the log density it is told."""
+
+    def __init__(self, part):
+        super().__init__()
+        self.part = part
+
+    def forward(self, inputs):
+        told = inputs[:, self.part]
+        return told[:, :2] + told[:, 2:]
+
+
+def test_the_anchor_learns_by_likelihood_alone():
+    """The flow's loss must not bend the density it is anchored on."""
+    network = trained_like(2, ANCHORED).train()
+    maps = network.encode(torch.randn(1, 2, 20, 20))
+    image = torch.zeros(8, dtype=torch.int64)
+    network.velocity(maps, torch.randn(8, 2), torch.rand(8), image).square().sum().backward()
+    assert network.score.weight.grad is None
+    assert network.unet.final.weight.grad.abs().sum() > 0
+
+
+@pytest.mark.parametrize("size", [20, 21])
+def test_a_stem_reads_features_where_the_pixels_are(size):
+    """Features of cells of two pixels, at their own place: the field x + 2 y comes back."""
+    network = VelocityNetwork(1, SMALL.model_copy(update={"stem": 2}))
+    cells = -(-size // 2)
+    side = (torch.arange(cells).double() + 0.5) * 2 / size  # centres, as shares of the window
+    field = side[None, :] + 2 * side[:, None]
+    maps = FeatureMap(
+        field.reshape(-1, 1), field.mean().reshape(1, 1), (cells, cells), (size, size), 2
+    )
+    points = 0.1 + 0.8 * torch.rand(50, 2).double()
+    found = sample_features(maps, points, torch.zeros(50, dtype=torch.int64))
+    torch.testing.assert_close(found[:, 0], points[:, 0] + 2 * points[:, 1])
+    assert network.encode(torch.zeros(1, 1, size, size)).cells == (cells, cells)
+
+
+def test_attention_is_a_mean_over_the_places_it_has_learned():
+    network = trained_like(2, SMALL.model_copy(update={"context": "attention"}))
+    images = torch.randn(3, 2, 16, 16)
+    with torch.no_grad():
+        maps = network.encode(images)
+        features = network.unet(images)
+        looks = network.attend(features)
+    assert network.head[0].in_features == 6 + 2 + 64 + ATTENTIONS * 6
+    for number in range(3):
+        for look in range(ATTENTIONS):
+            weights = looks[number, look].exp() / looks[number, look].exp().sum()
+            expected = (weights * features[number]).sum(dim=(1, 2))
+            found = maps.context[number, 6 * look : 6 * (look + 1)]
+            torch.testing.assert_close(found, expected, atol=1e-5, rtol=1e-4)
+
+
+@pytest.mark.parametrize(("size", "stem"), [(24, 1), (26, 2), (23, 1)])
+def test_the_head_reads_all_levels_at_the_point(size, stem):
+    network = trained_like(2, SMALL.model_copy(update={"levels": "all", "stem": stem}))
+    assert network.head[0].in_features == 4 * 6 + 2 + 64
+    network.head = nn.Sequential(nn.Identity())
+    images, window = torch.randn(2, 2, size, size), torch.rand(20, 2)
+    image = torch.arange(20) % 2
+    with torch.no_grad():
+        maps = network.encode(images)
+        read = network.velocity(maps, network.to_flow(window), torch.rand(20), image)
+        levels = network.unet.pyramid(images)
+    assert [level.shape[-1] for level in levels] == [
+        maps.cells[0],
+        *(m.cells[0] for m in maps.coarser),
+    ]
+    for number, (project, level) in enumerate(zip(network.coarser, levels[1:], strict=True)):
+        values = functional.silu(project(level)).detach()
+        share = size / (stem * 2 ** (number + 1)) / level.shape[-1]  # the last cells may be cut off
+        expected = expected_features(values, window * share, image)
+        found = read[:, -12:][:, 6 * number : 6 * (number + 1)]
+        torch.testing.assert_close(found, expected, atol=2e-5, rtol=1e-4)

@@ -39,6 +39,10 @@ OPTIMIZATION_TABLE = [
 TEXT = [
     ("network.coordinates", "unit", "unit"),
     ("network.context", "none", "none"),
+    ("network.stem", 1, 1),
+    ("network.density", False, False),
+    ("network.anchor", 0, 0),
+    ("sampling.lateness", 0, 0),
     ("sampling.solver", "euler", "euler"),
     ("sampling.outside", "clip", "clip"),
     ("training.minutes", None, None),
@@ -145,9 +149,9 @@ def test_changing_settings():
         ("network.girth", "Did you mean 'network.width'?"),
         ("width", "Did you mean 'network.width'?"),
         ("network.width.more", "Did you mean 'network.width'?"),
-        ("preset", "The settings are: network.width, "),
-        ("", "The settings are: network.width, "),
-        (".", "The settings are: network.width, "),
+        ("preset", "The settings are: network.stem, network.width, "),
+        ("", "The settings are: network.stem, network.width, "),
+        (".", "The settings are: network.stem, network.width, "),
     ],
 )
 def test_settings_that_do_not_exist(path, near):
@@ -179,3 +183,42 @@ def test_values_that_cannot_be(path, text):
     assert f"--set {path}: " in caught.value.message
     assert (text if text != "none" else "None") in caught.value.message
     assert "it must be " in caught.value.message
+
+
+def test_the_word_none_is_a_value_where_there_is_such_a_value():
+    changed = change_settings(
+        PRESETS["quick"], {"network.context": "none", "training.minutes": "none"}
+    )
+    assert changed.network.context == "none"
+    assert changed.training.minutes is None
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"network.density": "false"}, "density=true, or network.anchor=0"),
+        ({"network.coordinates": "unit"}, "coordinates=centred, or network.anchor=0"),
+        ({"network.depth": "4"}, "16 at most"),
+    ],
+)
+def test_settings_that_do_not_go_together(change, said):
+    with pytest.raises(UserError, match=said):
+        change_settings(PRESETS["quick"], change)
+
+
+def test_settings_from_before_the_density_head_mean_what_they_meant():
+    """A checkpoint's card without the newer settings: no stem, no density, even steps."""
+    dump = PRESETS["quick"].model_dump()
+    for room, key in [
+        ("network", "stem"),
+        ("network", "scale"),
+        ("network", "density"),
+        ("network", "anchor"),
+        ("training", "density_weight"),
+        ("sampling", "lateness"),
+    ]:
+        del dump[room][key]
+    old = Settings.model_validate(dump)
+    assert (old.network.stem, old.network.density, old.network.anchor) == (1, False, 0)
+    assert old.network.scale == pytest.approx(12**0.5)
+    assert old.sampling.lateness == 0

@@ -13,14 +13,16 @@ import numpy as np
 import pytest
 import torch
 from geocfm.data.region import Region
+from geocfm.data.region_batches import RegionBatches
 from geocfm.errors import Cancelled, UserError
 from geocfm.events import JsonSink, Reporter
 from geocfm.job import TrainJob
 from geocfm.model.checkpoint import load_checkpoint
-from geocfm.model.network import VelocityNetwork
+from geocfm.model.network import VelocityNetwork, new_network
 from geocfm.model.settings import Settings, change_settings
 from geocfm.run.learn import choose_settings, open_region
-from geocfm.training.loop import TrainingResult, new_network, train
+from geocfm.training.loop import TrainingResult, train
+from geocfm.training.losses import flow_loss
 from geocfm.training.resume import (
     STATE,
     RunState,
@@ -117,10 +119,10 @@ def start(region: Region, settings: Settings) -> Start:
             run.previews += 1
 
         run.result = train(
-            region,
+            RegionBatches(region, chosen.training, seed),
             new_network(channels, chosen, seed),
-            chosen,
-            seed,
+            flow_loss,
+            chosen.training,
             CPU,
             Reporter(JsonSink(run.events), run.cancelled),
             run.text,
@@ -332,10 +334,10 @@ def test_without_validation_windows_the_last_weights_are_kept(
     chosen = change_settings(chosen, {"training.save_every": "0"})
     log, events = io.StringIO(), io.StringIO()
     result = train(
-        alone,
+        RegionBatches(alone, chosen.training, 1),
         new_network(6, chosen, 1),
-        chosen,
-        1,
+        flow_loss,
+        chosen.training,
         CPU,
         Reporter(JsonSink(events)),
         log,

@@ -1,0 +1,91 @@
+"""Batches of a region: windows of its training tiles, chosen on its validation tiles."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from geocfm.data.patches import (
+    Batch,
+    Example,
+    count_image,
+    make_batch,
+    repeated_points,
+    validation_batches,
+)
+from geocfm.data.region import Region
+from geocfm.errors import UserError
+from geocfm.geo.grid import Window
+from geocfm.model.settings import TrainingSettings
+
+VALIDATION_WINDOWS = 48  # at most, spread evenly over those there are
+
+
+class RegionBatches:
+    """A source of batches from the windows that hold an occurrence."""
+
+    workers = 1  # a region's layers serve one reader at a time
+
+    def __init__(self, region: Region, settings: TrainingSettings, seed: int) -> None:
+        self._region, self._settings, self._seed = region, settings, seed
+        self._starts = region.starts["train"]
+        if not len(self._starts):
+            raise UserError(
+                "No training window holds an occurrence.",
+                "Use a smaller window (--window), or check where the occurrences lie.",
+            )
+
+    def batch(self, step: int) -> Batch:
+        """Windows with noise for their points; depends on (seed, step) alone."""
+        generator = np.random.default_rng([self._seed, step])
+        chosen = self._starts[generator.choice(len(self._starts), self._settings.batch)]
+        examples = []
+        for start in chosen:
+            window = self._region.window(start)
+            example = read_example(self._region, window, generator, self._settings)
+            examples.append(example.turned(generator) if self._settings.augment else example)
+        return make_batch(examples, self._settings, generator)
+
+    def validation(self) -> list[Batch]:
+        """Windows of the validation tiles with fixed noise."""
+        starts = self._region.starts["validation"]
+        spread = np.linspace(0, len(starts) - 1, min(len(starts), VALIDATION_WINDOWS)).astype(int)
+        windows = [self._region.window(start) for start in starts[spread]]
+
+        def read(window: Window, generator: np.random.Generator) -> Example:
+            return read_example(self._region, window, generator)
+
+        return validation_batches(windows, read, self._settings, self._seed)
+
+
+def read_example(
+    region: Region,
+    window: Window,
+    generator: np.random.Generator,
+    training: TrainingSettings | None = None,
+) -> Example:
+    """A window of the region; counts become points spread anew over their cells.
+
+    training: what is done to the window to learn from it; none: it is as it is.
+    """
+    values = region.read(window)
+    inside = region.points_in(window)
+    if region.settings.positions == "counts":
+        inside = repeated_points(count_image(inside, window.width), generator)
+    if training is not None and training.layer_dropout:
+        values = _hide_layers(values, training.layer_dropout, generator)
+    channels, footprint = region.encoder.encode(values)
+    if training is not None and training.jitter:
+        moved = inside + generator.normal(0, training.jitter / window.width, inside.shape)
+        here = ((moved >= 0) & (moved < 1)).all(axis=1, keepdims=True)
+        inside = np.where(here, moved, inside)
+    return Example(channels, footprint, inside)
+
+
+def _hide_layers(
+    values: NDArray[np.float32], share: float, generator: np.random.Generator
+) -> NDArray[np.float32]:
+    """Values (L, h, w) without some layers, as if they had no data; never without all."""
+    hidden = generator.random(len(values)) < share
+    hidden[generator.integers(len(values))] = False
+    return np.where(hidden[:, None, None], np.float32(np.nan), values)

@@ -1,0 +1,182 @@
+"""A flow at work on images: encoded once, drawn from, and its exact density."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from scipy.special import ndtri
+from scipy.stats import qmc
+from torch import Tensor
+
+from geocfm.model.flow import RK4, SOLVERS, Tableau, integrate, log_density, time_grid
+from geocfm.model.network import FeatureMap, VelocityNetwork
+from geocfm.model.settings import SamplingSettings
+
+REJECTION_ROUNDS = 10
+EDGE = 1e-9  # of an image: nearer to its end, a point would round into the next cell
+DENSITY_STEPS = 20  # at least: the exact density asks more of the solver than the draws do
+# Steps of RK4, chosen by trial (docs/benchmarks.md): 20, 40 and 80 were worse at single points,
+# probably because they meet sin 1000 t of the time embedding at nearly the same phase.
+EXACT_STEPS = 50  # log-density right to 0.01 to 0.03 nats at a point
+MAP_STEPS = 19  # to about 0.1 nats at a point and 3 % in the sum: enough to rank cells
+MASS_POINTS = 4096
+POINTS_AT_ONCE = 16_384  # whose gradients are in memory together
+
+Noise = Callable[[int, int, int], NDArray[np.float32]]
+"""(image of the batch, count, attempt) -> (count, 2) standard normal, of that image alone."""
+
+
+@dataclass(frozen=True)
+class EncodedImages:
+    """Images after the UNet: what points read, and where there is data (B, P, P)."""
+
+    maps: FeatureMap
+    footprints: NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class WindowDraws:
+    """Points (N, 2) in [0, 1]^2 of one image, and the share of raw draws that fell on data."""
+
+    points: NDArray[np.float64]
+    share_on_data: float
+
+
+class FlowSampler:
+    """Images have the training size: GroupNorm makes the features depend on it."""
+
+    def __init__(
+        self, network: VelocityNetwork, sampling: SamplingSettings, device: torch.device
+    ) -> None:
+        self.sampling = sampling
+        self._network, self._device = network, device
+        self._tableau = SOLVERS[sampling.solver]
+
+    @torch.no_grad()
+    def encode(self, channels: NDArray[np.float32], footprints: NDArray[np.bool_]) -> EncodedImages:
+        """Channels (B, C, P, P) and where there is data (B, P, P), to what points read."""
+        images = torch.from_numpy(channels).to(self._device)
+        valid = torch.from_numpy(footprints).to(self._device)
+        return EncodedImages(self._network.encode(images, valid), footprints)
+
+    @torch.no_grad()
+    def draw(
+        self, encoded: EncodedImages, counts: Sequence[int], noise: Noise
+    ) -> list[WindowDraws]:
+        """So many points in each image, each from its own noise whatever the batch holds."""
+        image = np.repeat(np.arange(len(counts)), counts)
+        points = np.zeros((len(image), 2))
+        share = np.zeros(len(counts))
+        pending = np.arange(len(image))
+        for attempt in range(REJECTION_ROUNDS):
+            start = np.concatenate(
+                [noise(number, count, attempt) for number, count in enumerate(counts)]
+            )
+            points[pending] = self._move(
+                encoded, start[pending], image[pending], self.sampling.steps, self._tableau
+            )
+            good = on_data(points[pending], encoded.footprints, image[pending])
+            if attempt == 0:
+                hits = np.bincount(image[pending[good]], minlength=len(counts))
+                share = hits / np.maximum(counts, 1)
+            pending = pending[~good]
+            if self.sampling.outside == "clip" or not len(pending):
+                break
+        points = np.clip(points, 0, 1 - EDGE)
+        ends = np.cumsum(counts)[:-1]
+        return [
+            WindowDraws(*row) for row in zip(np.split(points, ends), share.tolist(), strict=True)
+        ]
+
+    def log_density(
+        self,
+        encoded: EncodedImages,
+        points: NDArray[np.float64],
+        image: NDArray[np.int64],
+        steps: int | None = None,
+    ) -> NDArray[np.float64]:
+        """Exact log of the flow's density per cell at points (N, 2) in [0, 1]^2 of images (N,).
+
+        It integrates to one over the plane: to be divided by ``mass`` where cells have no data.
+        With ``steps`` it is solved by RK4 in so many, else as the draws are, at little cost.
+        """
+        position = self._network.to_flow(
+            torch.from_numpy(points.astype(np.float32)).to(self._device)
+        )
+        tableau = self._tableau if steps is None else RK4
+        steps = steps or max(self.sampling.steps, DENSITY_STEPS)
+        times = time_grid(steps, self.sampling.lateness)
+        per_flow_area = log_density(self._velocity(encoded, image), position, times, tableau)
+        cells_per_flow_unit = encoded.footprints.shape[-1] / self._network.scale
+        exact = per_flow_area.cpu().double().numpy()
+        return exact - 2 * np.log(cells_per_flow_unit)
+
+    def log_density_map(
+        self, encoded: EncodedImages, number: int, stride: int = 1, steps: int = MAP_STEPS
+    ) -> NDArray[np.float64]:
+        """``log_density`` of one image at the centres of every ``stride``-th pixel each way."""
+        size = encoded.footprints.shape[-1]
+        centres = (np.arange(stride // 2, size, stride) + 0.5) / size
+        points = np.stack(np.meshgrid(centres, centres), axis=-1).reshape(-1, 2)
+        parts = [
+            self.log_density(encoded, some, np.full(len(some), number), steps)
+            for some in np.split(points, range(POINTS_AT_ONCE, len(points), POINTS_AT_ONCE))
+        ]
+        return np.concatenate(parts).reshape(len(centres), len(centres))
+
+    @torch.no_grad()
+    def mass(
+        self, encoded: EncodedImages, count: int = MASS_POINTS, steps: int = MAP_STEPS
+    ) -> NDArray[np.float64]:
+        """Share (B,) of all draws that fall on data, from ``count`` (a power of two) even ones."""
+        start = _even_normal(count)
+        share = np.zeros(len(encoded.footprints))
+        for number in range(len(share)):
+            image = np.full(count, number)
+            moved = self._move(encoded, start, image, steps, RK4)
+            share[number] = on_data(moved, encoded.footprints, image).mean()
+        return share
+
+    def _velocity(
+        self, encoded: EncodedImages, image: NDArray[np.int64]
+    ) -> Callable[[Tensor, Tensor], Tensor]:
+        index = torch.from_numpy(image).to(self._device)
+
+        def velocity(where: Tensor, t: Tensor) -> Tensor:
+            return self._network.velocity(encoded.maps, where, t, index)
+
+        return velocity
+
+    def _move(
+        self,
+        encoded: EncodedImages,
+        noise: NDArray[np.float32],
+        image: NDArray[np.int64],
+        steps: int,
+        tableau: Tableau,
+    ) -> NDArray[np.float64]:
+        start = torch.from_numpy(noise).to(self._device)
+        times = time_grid(steps, self.sampling.lateness)
+        end = integrate(self._velocity(encoded, image), start, times, tableau)
+        return self._network.to_window(end).cpu().double().numpy()
+
+
+def on_data(
+    points: NDArray[np.float64], footprints: NDArray[np.bool_], image: NDArray[np.int64]
+) -> NDArray[np.bool_]:
+    """Which points (N, 2) in [0, 1]^2 of images (N,) lie on cells of the footprints (B, P, P)."""
+    size = footprints.shape[-1]
+    cells = np.floor(points * size)
+    inside: NDArray[np.bool_] = ((cells >= 0) & (cells < size)).all(axis=1)
+    col, row = np.clip(cells, 0, size - 1).astype(np.int64).T
+    return inside & footprints[image, row, col]
+
+
+def _even_normal(count: int) -> NDArray[np.float32]:
+    """(count, 2) points of a Sobol net, in the middle of their strata, as standard normals."""
+    net = qmc.Sobol(2, scramble=False).random_base2(count.bit_length() - 1) + 0.5 / count
+    return ndtri(net).astype(np.float32)

@@ -1,0 +1,63 @@
+"""A score for every pixel: the paper's encoder with a 1x1 convolution instead of the flow."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from geocfm.model.precision import full_precision
+from geocfm.model.seeding import seeded
+from geocfm.model.settings import NetworkSettings
+from geocfm.model.unet import UNet
+
+
+def make_unet(channels: int, settings: NetworkSettings) -> UNet:
+    """The encoder that the flow and the scores share."""
+    return UNet(channels, settings.width, settings.depth, settings.features, settings.stem)
+
+
+class PixelScore(nn.Conv2d):
+    """One logit per pixel from the features of its cell and of the cells around."""
+
+    def __init__(self, settings: NetworkSettings) -> None:
+        super().__init__(settings.features, 1, 1)
+        self._stem = settings.stem
+
+    def forward(self, features: Tensor, size: torch.Size) -> Tensor:  # type: ignore[override]
+        """Features (B, D, h, w) to logits (B, H, W) of the pixels."""
+        with full_precision(features.device):  # a likelihood is a difference of logits
+            logits = super().forward(features.float())
+            if self._stem > 1:
+                logits = functional.interpolate(
+                    logits, scale_factor=self._stem, mode="bilinear", align_corners=False
+                )
+        return logits[:, 0, : size[0], : size[1]]
+
+
+class ScoreNetwork(nn.Module):
+    """UNet features of the image and one logit per pixel of them."""
+
+    def __init__(self, channels: int, settings: NetworkSettings) -> None:
+        super().__init__()
+        self.channels, self.settings = channels, settings
+        self.unet = make_unet(channels, settings)
+        self.score = PixelScore(settings)
+
+    def forward(self, images: Tensor) -> Tensor:
+        """Geo-images (B, C, H, W) to logits (B, H, W)."""
+        features = self.unet(images.contiguous(memory_format=torch.channels_last))
+        logits: Tensor = self.score(features, images.shape[-2:])
+        return logits
+
+
+def new_score_network(channels: int, settings: NetworkSettings, seed: int) -> ScoreNetwork:
+    """A network whose first weights depend on the seed alone."""
+    return seeded(lambda: ScoreNetwork(channels, settings), seed)
+
+
+def log_density(logits: Tensor, footprints: Tensor) -> Tensor:
+    """Log softmax (B, H, W) of logits over the valid pixels of each image."""
+    never = torch.finfo(logits.dtype).min  # finite, as an image without data must give no NaN
+    masked = logits.masked_fill(~footprints, never)
+    return masked.flatten(1).log_softmax(dim=1).view_as(logits)

@@ -1,0 +1,65 @@
+"""What is learned from a batch: the flow, or a score per pixel. Means over the whole batch."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from geocfm.data.patches import Batch
+from geocfm.model.flow import flow_matching_loss
+from geocfm.model.network import VelocityNetwork
+from geocfm.model.score import ScoreNetwork, log_density
+
+POSITIVE_WEIGHT = 50.0  # of a pixel that holds an occurrence (paper, "UNet-Seg")
+ROUNDING = 2e-7  # of a window's side: points are float32, and 7 / 220 * 220 may be less than 7
+
+
+def flow_loss(network: VelocityNetwork, batch: Batch, density_weight: float = 1.0) -> Tensor:
+    """Flow matching (paper, Eq. 7), and the density head's loss; means over all points."""
+    maps = network.encode(batch.images, batch.footprints)
+
+    def velocity(position: Tensor, t: Tensor) -> Tensor:
+        return network.velocity(maps, position, t, batch.image)
+
+    loss = flow_matching_loss(velocity, network.to_flow(batch.points), batch.noise, batch.t)
+    if maps.log_density is not None:
+        loss = loss + density_weight * likelihood_loss(maps.log_density, batch)
+    return loss
+
+
+def density_loss(network: ScoreNetwork, batch: Batch) -> Tensor:
+    """Exact negative log likelihood, nats per point and px^2: mean over all points."""
+    return likelihood_loss(log_density(network(batch.images), batch.footprints), batch)
+
+
+def likelihood_loss(log_densities: Tensor, batch: Batch) -> Tensor:
+    """Minus the mean log density (B, H, W) of the pixels that points lie in.
+
+    A point on the very edge of no-data may be rounded onto it; such a point has no say.
+    """
+    pixels = point_pixels(batch)
+    valid = batch.footprints.flatten()[pixels]
+    return -(log_densities.flatten()[pixels] * valid).sum() / valid.sum().clamp(min=1)
+
+
+def segmentation_loss(network: ScoreNetwork, batch: Batch) -> Tensor:
+    """Binary cross-entropy of "holds an occurrence": mean over the valid pixels of all images."""
+    logits = network(batch.images)
+    holds = torch.zeros_like(logits).flatten()
+    holds[point_pixels(batch)] = 1.0
+    valid = batch.footprints
+    return functional.binary_cross_entropy_with_logits(
+        logits[valid],
+        holds.view_as(logits)[valid],
+        pos_weight=logits.new_tensor(POSITIVE_WEIGHT),
+    )
+
+
+def point_pixels(batch: Batch) -> Tensor:
+    """The pixel (N,) that each point lies in, as an index into the flattened (B, H, W)."""
+    height, width = batch.footprints.shape[-2:]
+    inside = batch.points + ROUNDING
+    col = (inside[:, 0] * width).long().clamp(0, width - 1)
+    row = (inside[:, 1] * height).long().clamp(0, height - 1)
+    return (batch.image * height + row) * width + col

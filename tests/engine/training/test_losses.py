@@ -1,0 +1,177 @@
+"""The losses against hand computations and other implementations."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from geocfm.data.patches import Batch
+from geocfm.model.network import VelocityNetwork
+from geocfm.model.score import ScoreNetwork
+from geocfm.model.settings import NetworkSettings
+from geocfm.training.losses import density_loss, flow_loss, point_pixels, segmentation_loss
+from scipy.special import log_softmax
+from torch import Tensor
+
+SMALL = NetworkSettings(width=8, depth=1, features=4, head_width=8, head_depth=1)
+
+
+class Fixed(ScoreNetwork):
+    """Gives the same logits whatever the images are."""
+
+    def __init__(self, logits: Tensor) -> None:
+        super().__init__(1, SMALL)
+        self.logits = logits
+
+    def forward(self, images: Tensor) -> Tensor:
+        return self.logits
+
+
+def batch_of(footprints: Tensor, points: list[tuple[float, float]], image: list[int]) -> Batch:
+    """Points in pixels, as (column, row)."""
+    height, width = footprints.shape[-2:]
+    return Batch(
+        images=torch.zeros(len(footprints), 1, height, width),
+        footprints=footprints,
+        points=torch.tensor(points) / torch.tensor([width, height]),
+        noise=torch.zeros(len(points), 2),
+        t=torch.zeros(len(points)),
+        image=torch.tensor(image),
+    )
+
+
+@pytest.fixture
+def scattered() -> tuple[Tensor, Batch]:
+    """Logits (3, 6, 6) and a batch whose points all lie on valid pixels."""
+    generator = np.random.default_rng(4)
+    footprints = generator.random((3, 6, 6)) < 0.7
+    where = np.argwhere(footprints)[generator.choice(footprints.sum(), 40)]
+    points = where[:, [2, 1]] + generator.uniform(0.01, 0.99, (40, 2))
+    batch = batch_of(torch.from_numpy(footprints), points.tolist(), where[:, 0].tolist())
+    return torch.from_numpy(generator.normal(0, 3, (3, 6, 6))).float(), batch
+
+
+def test_the_pixel_of_a_point() -> None:
+    points = [(0.0, 0.0), (2.9, 1.5), (3.0, 0.5), (1.0, 3.99), (4.0, 4.0)]
+    batch = batch_of(torch.ones(2, 4, 4, dtype=torch.bool), points, [0, 0, 0, 1, 1])
+    assert point_pixels(batch).tolist() == [0, 6, 3, 16 + 13, 16 + 15]
+
+
+@pytest.mark.parametrize("size", [32, 49, 100, 128, 220])
+def test_a_point_on_a_cells_corner_belongs_to_that_cell(size: int) -> None:
+    corners = [(float(k), float(k)) for k in range(size)]
+    batch = batch_of(torch.ones(1, size, size, dtype=torch.bool), corners, [0] * size)
+    assert point_pixels(batch).tolist() == [k * size + k for k in range(size)]
+
+
+def test_density_loss_by_hand() -> None:
+    # image 0: three valid pixels with weights 1, 2, 5; image 1: two with weights 1, 3
+    logits = torch.log(torch.tensor([[[1.0, 2.0], [5.0, 99.0]], [[1.0, 77.0], [88.0, 3.0]]]))
+    valid = torch.tensor([[[True, True], [True, False]], [[True, False], [False, True]]])
+    batch = batch_of(valid, [(0.5, 1.5), (1.5, 0.5), (0.2, 1.1), (1.9, 1.9)], [0, 0, 0, 1])
+    # the mean over all points, not of the images' means
+    expected = -(2 * math.log(5 / 8) + math.log(2 / 8) + math.log(3 / 4)) / 4
+    assert density_loss(Fixed(logits), batch).item() == pytest.approx(expected, rel=1e-5)
+
+
+def test_density_loss_is_scipys_log_softmax_at_the_points(scattered: tuple[Tensor, Batch]) -> None:
+    logits, batch = scattered
+    total = 0.0
+    for (x, y), image in zip(batch.points.numpy() * 6, batch.image.tolist(), strict=True):
+        valid = batch.footprints[image].numpy()
+        logs = np.full((6, 6), np.nan)
+        logs[valid] = log_softmax(logits[image].double().numpy()[valid])
+        total -= logs[int(y), int(x)]
+    assert density_loss(Fixed(logits), batch).item() == pytest.approx(total / 40, rel=1e-5)
+
+
+def test_density_loss_of_equal_logits_is_the_log_of_the_valid_pixels() -> None:
+    valid = torch.zeros(1, 8, 8, dtype=torch.bool)
+    valid[0, 2:5, 1:7] = True
+    batch = batch_of(valid, [(1.5, 2.5), (6.5, 4.5)], [0, 0])
+    loss = density_loss(Fixed(torch.full((1, 8, 8), 3.0)), batch)
+    assert loss.item() == pytest.approx(math.log(18), rel=1e-5)
+
+
+def test_a_point_on_no_data_has_no_say_and_an_image_without_data_breaks_nothing() -> None:
+    valid = torch.ones(2, 4, 4, dtype=torch.bool)
+    valid[0, 0, 0] = False
+    valid[1] = False
+    logits = torch.zeros(2, 4, 4, requires_grad=True)
+    batch = batch_of(valid, [(0.5, 0.5), (1.5, 0.5), (1.5, 0.5)], [0, 0, 1])
+    loss = density_loss(Fixed(logits), batch)
+    loss.backward()  # type: ignore[no-untyped-call]
+    assert loss.item() == pytest.approx(math.log(15), rel=1e-5)
+    assert logits.grad is not None
+    assert torch.isfinite(logits.grad).all()
+    assert not logits.grad[1].any()
+
+
+def test_segmentation_loss_is_torchs_with_a_mask_by_hand(scattered: tuple[Tensor, Batch]) -> None:
+    logits, batch = scattered
+    holds = torch.zeros(3, 6, 6)
+    for (x, y), image in zip(batch.points.tolist(), batch.image.tolist(), strict=True):
+        holds[image, int(y * 6), int(x * 6)] = 1
+    assert 0 < holds.sum() < 40  # several points in a pixel count once
+    sigmoid = logits.double().sigmoid()
+    each = -(50 * holds * sigmoid.log() + (1 - holds) * (1 - sigmoid).log())
+    expected = each[batch.footprints].mean().item()
+    assert segmentation_loss(Fixed(logits), batch).item() == pytest.approx(expected, rel=1e-5)
+    repeated = replace(
+        batch, points=batch.points.repeat(3, 1), image=batch.image.repeat(3)
+    )  # as points_per_step does
+    assert segmentation_loss(Fixed(logits), repeated).item() == pytest.approx(expected, rel=1e-5)
+
+
+def test_segmentation_loss_by_hand() -> None:
+    valid = torch.tensor([[[True, True], [True, False]]])
+    batch = batch_of(valid, [(1.5, 0.5)], [0])
+    logits = torch.tensor([[[0.0, math.log(3.0)], [math.log(0.25), 9.0]]])
+    expected = (math.log(2) - 50 * math.log(3 / 4) - math.log(1 / 1.25)) / 3
+    assert segmentation_loss(Fixed(logits), batch).item() == pytest.approx(expected, rel=1e-5)
+
+
+def test_flow_loss_of_a_new_network_is_the_mean_squared_target() -> None:
+    """A new network moves no point, so what is left is the mean of |p - z|^2 over all points."""
+    torch.manual_seed(2)
+    network = VelocityNetwork(1, SMALL)
+    batch = batch_of(
+        torch.ones(2, 8, 8, dtype=torch.bool), [(1.0, 2.0), (7.0, 3.0), (4, 4)], [0, 1, 1]
+    )
+    batch = replace(batch, noise=torch.randn(3, 2), t=torch.rand(3))
+    flow = (batch.points - 0.5) * math.sqrt(12)
+    expected = (
+        sum(math.dist(p, z) ** 2 for p, z in zip(flow.tolist(), batch.noise.tolist(), strict=True))
+        / 3
+    )
+    assert flow_loss(network, batch).item() == pytest.approx(expected, rel=1e-5)
+
+
+def test_score_networks_give_one_logit_for_every_pixel_of_any_image() -> None:
+    network = ScoreNetwork(3, NetworkSettings(width=8, depth=3, features=4))
+    assert network(torch.randn(2, 3, 27, 20)).shape == (2, 27, 20)
+
+
+@pytest.mark.parametrize("weight", [0.1, 1.0])
+def test_the_density_heads_likelihood_is_added_to_the_flows_loss(
+    scattered: tuple[Tensor, Batch], weight: float
+) -> None:
+    _, batch = scattered
+    batch = replace(batch, t=torch.linspace(0, 1, 40), noise=torch.randn(40, 2))
+    torch.manual_seed(1)
+    network = VelocityNetwork(1, SMALL.model_copy(update={"density": True, "anchor": 2}))
+    maps = network.encode(batch.images, batch.footprints)
+    logs = maps.log_density.double().detach().numpy()
+    point = batch.points.numpy() * 6
+    at = logs[batch.image, point[:, 1].astype(int), point[:, 0].astype(int)]
+    place = (batch.points - 0.5) * math.sqrt(12)
+    where = batch.t[:, None] * place + (1 - batch.t)[:, None] * batch.noise
+    moved = network.velocity(maps, where, batch.t, batch.image)
+    flow = (moved - (place - batch.noise)).square().sum(dim=1).mean().item()
+    found = flow_loss(network, batch, weight)
+    assert found.item() == pytest.approx(flow - weight * at.mean(), rel=1e-5)
+    found.backward()
+    assert network.score.weight.grad.abs().sum() > 0
