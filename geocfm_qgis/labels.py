@@ -39,6 +39,7 @@ def labels():
         "draws": tr("Draws"),
         "solver": tr("Solver"),
         "steps": tr("Steps of the solver"),
+        "baselines": tr("Methods to compare with"),
         "combine": tr("How windows are combined"),
         "out": tr("Result"),
         "overwrite": tr("Replace results that are there"),

@@ -17,7 +17,15 @@ from geocfm import __version__
 from geocfm.batch import check_batch, run_batch
 from geocfm.doctor import examine
 from geocfm.events import Failed, Finished, JsonSink, LastingSink, Reporter, Started, TerminalSink
-from geocfm.job import COMMANDS, Job, MemoryJob, make_job, option_name
+from geocfm.job import (
+    COMMANDS,
+    AblationJob,
+    Job,
+    MemoryJob,
+    SyntheticBenchmarkJob,
+    make_job,
+    option_name,
+)
 from geocfm.job_file import FILE_COMMANDS, load_jobs
 from geocfm.job_writing import add_job, job_as_toml
 from geocfm.outcome import EXIT_CODES, Outcome, attempt, ended_by
@@ -25,7 +33,11 @@ from geocfm.stopping import stop_requests
 from geocfm.versions import software_versions
 
 CANCELLED = EXIT_CODES["cancelled"]
-BENCHMARKS: dict[str, type[Job]] = {"memory": MemoryJob}
+BENCHMARKS: dict[str, type[Job]] = {
+    "synthetic": SyntheticBenchmarkJob,
+    "ablation": AblationJob,
+    "memory": MemoryJob,
+}
 GROUPS = ("job", "benchmark")
 
 AsJson = Annotated[

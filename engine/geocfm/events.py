@@ -20,6 +20,7 @@ from rich.table import Table
 from rich.text import Text
 
 from geocfm.errors import Cancelled
+from geocfm.terminal_table import ResultsTable
 
 PROTOCOL = 1
 PROGRESS_EVERY = 0.2  # seconds between progress events
@@ -238,6 +239,8 @@ class TerminalSink:
         elif isinstance(event, Reported):
             if event.kind == "batch":
                 self._console.print(_job_table(event.content["jobs"]), soft_wrap=False)
+            elif event.kind == "table":
+                self._console.print(ResultsTable(event.content), soft_wrap=False)
         elif isinstance(event, Failed):
             self._end_bars()
             self._say((event.message, "red"))

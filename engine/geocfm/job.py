@@ -19,15 +19,20 @@ from pydantic import (
 )
 
 from geocfm.errors import UserError
-from geocfm.mistakes import explain
+from geocfm.mistakes import explain, nearest_name
 
 Extent = tuple[float, float, float, float]
+BenchmarkPreset = Literal["quick", "full", "paper-synthetic"]
 Preset = Literal["auto", "quick", "full", "paper-synthetic", "paper-earthmri"]
 DEVICE = r"^(auto|cpu|cuda(:\d+)?|mps)$"
 # beyond these a number is a slip of the keyboard
 MOST_CELLS = 1_000_000  # along a side
 MOST_STEPS = 100_000_000
 BACKSLASHES = "In a job file write Windows paths in single quotes, 'D:\\maps\\mag.tif', or with /"
+BASELINE_NAMES = (
+    *("uniform", "global-kde", "poisson-lr", "rf", "gbdt", "unet-seg", "ocsvm", "retrieval-kde"),
+    *("unet-density", "ipp"),
+)
 CORNERS = "four numbers are needed, xmin,ymin,xmax,ymax"
 
 
@@ -48,6 +53,24 @@ def _ending_in(*suffixes: str) -> AfterValidator:
         return path
 
     return AfterValidator(check)
+
+
+def baseline_names(text: str | None) -> list[str]:
+    """The baselines that a text names, separated by commas; ``all`` is all of them."""
+    names = [name for part in (text or "").split(",") if (name := part.strip().lower())]
+    return list(BASELINE_NAMES) if "all" in names else list(dict.fromkeys(names))
+
+
+def _refuse_unknown_baselines(text: str | None) -> str | None:
+    every = f"The baselines are: all, {', '.join(BASELINE_NAMES)}"
+    names = baseline_names(text)
+    if text is not None and not names:
+        raise ValueError(f"it names none. {every}")
+    for name in names:
+        if name not in BASELINE_NAMES:
+            near = nearest_name(name, BASELINE_NAMES)
+            raise ValueError(f"there is no baseline '{name}'. {near}{every}")
+    return text
 
 
 def _parse_extent(value: Any) -> Any:
@@ -78,6 +101,7 @@ OptionalExtent = Annotated[
 ]
 
 
+BaselineNames = Annotated[str | None, AfterValidator(_refuse_unknown_baselines)]
 ModelName = Annotated[FileName, _ending_in(".safetensors")]
 MapName = Annotated[FileName, _ending_in(".tif", ".tiff")]
 PointsName = Annotated[FileName, _ending_in(".gpkg", ".geojson", ".json", ".csv")]
@@ -226,6 +250,11 @@ class SampleJob(RegionJob):
 class EvaluateJob(ApplyingJob, OccurrenceInput):
     """Measure the model on the tiles it never saw: capture curve as JSON and plots."""
 
+    baselines: BaselineNames = Field(
+        None,
+        description="Other methods, fitted on the model's own training tiles and measured beside "
+        f"it: all, or some of {', '.join(BASELINE_NAMES)}, separated by commas.",
+    )
     out: FileName = Field(description="The folder to write into.")
 
 
@@ -235,6 +264,18 @@ class InfoJob(Job):
     checkpoint: FileName = Field(
         description="A .safetensors model.", json_schema_extra={"argument": True}
     )
+
+
+class SynthJob(WritingJob):
+    """Make a synthetic region whose true density is known: layers, occurrences and the truth."""
+
+    size: int = Field(1024, ge=32, le=2048, description="Cells along each side.")
+    bodies: int = Field(60, ge=1, le=500, description="How many intrusive bodies.")
+    deposits: int | None = Field(
+        None, ge=1, le=1_000_000, description="How many occurrences; 100 for each body by default."
+    )
+    seed: int = Field(1, ge=0, lt=2**63, description="Same seed, same result.")
+    out: FileName = Field(description="The folder to write into.")
 
 
 class MemoryJob(WritingJob):
@@ -249,6 +290,77 @@ class MemoryJob(WritingJob):
     out: FileName = Field(description="The folder for the stack and the results.")
 
 
+class SyntheticBenchmarkJob(WritingJob):
+    """Print the paper's Table 1 with our numbers: every method on the synthetic benchmark."""
+
+    preset: BenchmarkPreset = Field("quick", description="quick, full or paper-synthetic.")
+    minutes: float = Field(
+        20.0,
+        gt=0,
+        le=100_000,
+        description="Train each method that learns step by step for so long.",
+    )
+    methods: str = Field(
+        "all",
+        description="all, or some of geocfm, "
+        f"{', '.join(BASELINE_NAMES)}, separated by commas; the oracles are always there.",
+    )
+    size: int = Field(220, ge=32, le=2048, description="Pixels along an image's side.")
+    images: int = Field(50, ge=1, le=50, description="How many test images.")
+    draws: int = Field(20, ge=1, le=1000, description="Independent draws for each image.")
+    training_images: int = Field(
+        200, ge=1, le=100_000, description="Images that methods without gradient steps learn from."
+    )
+    seed: int = Field(
+        1,
+        ge=0,
+        lt=2**31,
+        description="Of training and draws; what is trained by the clock still differs a little.",
+    )
+    overwrite: bool = Field(
+        False,
+        description="Begin anew: with the folder's own settings the methods that are named, with "
+        "others all that a benchmark wrote there.",
+    )
+    device: str = Field("auto", pattern=DEVICE, description="auto, cpu, cuda, cuda:1 or mps.")
+    out: FileName = Field(description="The folder to write into; each method's result is a file.")
+
+
+class AblationJob(WritingJob):
+    """Print an ablation: steps, budget, positives or gap as the paper has them, or recipe.
+
+    recipe: what each change to the paper's recipe is worth, in the same minutes on the same UNet.
+    In the folder of a benchmark its settings are the defaults, and what was trained there is used.
+    """
+
+    kind: Literal["steps", "budget", "positives", "gap", "recipe"] = Field(
+        description="steps, budget, positives, gap or recipe.",
+        json_schema_extra={"argument": True},
+    )
+    recipes: str = Field(
+        "all", description="Of the ablation recipe: all, or names separated by commas."
+    )
+    preset: BenchmarkPreset | None = Field(
+        None, description="quick, full or paper-synthetic; quick by default."
+    )
+    minutes: float | None = Field(
+        None, gt=0, le=100_000, description="Minutes of each training; 20 by default."
+    )
+    size: int | None = Field(
+        None, ge=32, le=2048, description="Pixels along an image's side; 220 by default."
+    )
+    images: int | None = Field(None, ge=1, le=50, description="Test images; 50 by default.")
+    draws: int | None = Field(
+        None, ge=1, le=1000, description="Draws of each image; 20 by default; steps takes 5."
+    )
+    training_images: int | None = Field(
+        None, ge=1, le=100_000, description="Training images; 200 by default."
+    )
+    seed: int | None = Field(None, ge=0, lt=2**31, description="1 by default.")
+    device: str | None = Field(None, pattern=DEVICE, description="auto, cpu, cuda, cuda:1 or mps.")
+    out: FileName = Field(description="The folder to write into; may be that of a benchmark.")
+
+
 COMMANDS: dict[str, type[Job]] = {
     "check": CheckJob,
     "train": TrainJob,
@@ -256,6 +368,7 @@ COMMANDS: dict[str, type[Job]] = {
     "sample": SampleJob,
     "evaluate": EvaluateJob,
     "info": InfoJob,
+    "synth": SynthJob,
 }
 
 
@@ -281,4 +394,6 @@ def option_name(kind: type[Job], name: str) -> str:
     extra = field.json_schema_extra if field else None
     if isinstance(extra, dict) and "option" in extra:
         return str(extra["option"])
+    if isinstance(extra, dict) and extra.get("argument"):
+        return name
     return "--" + name.replace("_", "-")

@@ -29,7 +29,8 @@ if sys.version_info >= (3, 11):
 else:
     import tomli as tomllib
 
-FILE_COMMANDS = {command: kind for command, kind in COMMANDS.items() if command != "info"}
+NOT_IN_FILES = ("info", "synth")
+FILE_COMMANDS = {name: kind for name, kind in COMMANDS.items() if name not in NOT_IN_FILES}
 OWN = ("name", "command", "out")  # what each job says for itself
 
 

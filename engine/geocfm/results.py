@@ -6,10 +6,22 @@ import hashlib
 import os
 from pathlib import Path
 
-from geocfm.job import EvaluateJob, MemoryJob, SampleJob, TrainJob, WritingJob
+from geocfm.job import (
+    AblationJob,
+    EvaluateJob,
+    MemoryJob,
+    SampleJob,
+    SyntheticBenchmarkJob,
+    SynthJob,
+    TrainJob,
+    WritingJob,
+)
 
 FIGURES = ("evaluation.json", "capture.png", "map.png")
 OCCURRENCES = "occurrences.gpkg"  # those that were used, by training and by evaluation
+TRUTH = "truth"  # a folder apart, so that the region's *.tif are what may be learned from
+# jobs whose result is a folder
+FOLDER_JOBS = (EvaluateJob, MemoryJob, SynthJob, SyntheticBenchmarkJob, AblationJob)
 LONGEST_NAME = 200  # bytes; file systems allow 255, and the work folder's name is a little longer
 
 
@@ -21,6 +33,9 @@ def results_of(job: WritingJob) -> list[Path]:
         return [out, *(_beside(out, end) for end in ends), _beside(out, OCCURRENCES)]
     if isinstance(job, EvaluateJob):
         return [out / name for name in (*FIGURES, OCCURRENCES)]
+    if isinstance(job, SynthJob):
+        observed = [out / name for name in ("magnetics.tif", "geochemistry.tif", OCCURRENCES)]
+        return observed + [out / TRUTH / f"{name}.tif" for name in ("intensity", "bayes", "latent")]
     if isinstance(job, MemoryJob):
         return [out / "memory.json"]
     described = sidecar(out) if isinstance(job, SampleJob) else None
@@ -35,7 +50,7 @@ def unfinished_model(out: Path) -> Path:
 def work_folder(job: WritingJob) -> Path:
     """Where a job works, on the disk of its results; the name is the same for every run."""
     out = job.out.resolve() if job.out.is_symlink() else job.out
-    if isinstance(job, EvaluateJob | MemoryJob):  # their result is a folder
+    if isinstance(job, FOLDER_JOBS):
         return out / ".work"
     name = out.name
     if len(os.fsencode(name)) > LONGEST_NAME:

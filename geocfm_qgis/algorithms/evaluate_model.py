@@ -28,7 +28,9 @@ class EvaluateModel(EngineAlgorithm):
             "occurrences lies in the most prospective 1, 5, 10 and 20 % of the area, and the area "
             "under the capture curve (chance: 0.5).</p>"
             "<p>Writes evaluation.json, capture.png and map.png into a folder. Occurrences are "
-            "filtered as in training unless a filter is given.</p>"
+            "filtered as in training unless a filter is given. Other methods, from a logistic "
+            "regression to a UNet, can be measured beside the model, which tells whether it "
+            "earned its keep.</p>"
         )
 
     def parameters(self):
@@ -44,6 +46,7 @@ class EvaluateModel(EngineAlgorithm):
             p.device(),
             p.solver(),
             p.steps(),
+            p.baselines(),
             p.overwrite(),
             destinations.folder_output(),
         ]

@@ -24,6 +24,7 @@ from ..jobs.occurrences import occurrence_input, parse_where
 from ..jobs.rasters import raster_input, reference_path, refuse_broken
 from ..settings import default_device
 from ..translation import tr
+from .parameters import BASELINES
 
 DEVICE = re.compile(r"auto|cpu|cuda(:\d+)?|mps")
 WHOLE_NUMBERS = ("ITERATIONS", "SEED", "WINDOW", "TILE", "POINTS", "DRAWS", "STEPS")
@@ -216,6 +217,10 @@ class JobInputs:
         for name in filter(self._given, FLAGS):
             if algorithm.parameterAsBool(parameters, name, context):
                 self._values[name.lower()] = True
+        if self._given("BASELINES"):
+            chosen = algorithm.parameterAsEnums(parameters, "BASELINES", context)
+            if chosen:
+                self._values["baselines"] = ",".join(list(BASELINES)[number] for number in chosen)
         if self._given("CRS"):
             crs = algorithm.parameterAsCrs(parameters, "CRS", context)
             if not crs.isValid():

@@ -27,6 +27,18 @@ from ..labels import label, label_with_unit
 from ..translation import tr
 
 PRESETS = ("auto", "quick", "full", "paper-synthetic", "paper-earthmri")
+BASELINES = {  # names in job files, and what the methods are called in figures and sentences
+    "uniform": "Uniform",
+    "global-kde": "Global KDE",
+    "poisson-lr": "Poisson-LR",
+    "rf": "Random Forest",
+    "gbdt": "GBDT",
+    "unet-seg": "UNet-Seg",
+    "ocsvm": "OCSVM",
+    "retrieval-kde": "Retrieval-KDE",
+    "unet-density": "UNet density",
+    "ipp": "Poisson process",
+}
 SOLVERS = ("euler", "midpoint", "heun")
 LARGEST_WHOLE = 2_147_483_647  # of a number of Processing
 LARGEST_WINDOW, LARGEST_SIDE = 4096, 1_000_000  # cells
@@ -262,6 +274,25 @@ def steps():
     """Steps of the solver."""
     number = _whole("STEPS", label("steps"), 1, 1000)
     return advanced(_helped(number, tr("Empty: the model's own.")))
+
+
+def baselines():
+    """Other methods that a model is compared with."""
+    return advanced(
+        _helped(
+            QgsProcessingParameterEnum(
+                "BASELINES",
+                label("baselines"),
+                list(BASELINES.values()),
+                allowMultiple=True,
+                optional=True,
+            ),
+            tr(
+                "Each learns from the model's own training tiles and is measured beside it. The "
+                "two UNets take as long as the model's training did, the others seconds to minutes."
+            ),
+        )
+    )
 
 
 def overwrite(default=True):

@@ -110,8 +110,8 @@
     </message>
     <message>
         <location filename="../../geocfm_qgis/algorithms/evaluate_model.py"/>
-        <source>&lt;p&gt;Measures a model on the tiles that training kept apart: which share of the known occurrences lies in the most prospective 1, 5, 10 and 20 % of the area, and the area under the capture curve (chance: 0.5).&lt;/p&gt;&lt;p&gt;Writes evaluation.json, capture.png and map.png into a folder. Occurrences are filtered as in training unless a filter is given.&lt;/p&gt;</source>
-        <translation>&lt;p&gt;Misst ein Modell an den Kacheln, die beim Training zurückgehalten wurden: welcher Anteil der bekannten Vorkommen in den höffigsten 1, 5, 10 und 20 % der Fläche liegt, und die Fläche unter der Erfassungskurve (Zufall: 0,5).&lt;/p&gt;&lt;p&gt;Schreibt evaluation.json, capture.png und map.png in einen Ordner. Die Vorkommen werden wie beim Training gefiltert, sofern kein Filter angegeben ist.&lt;/p&gt;</translation>
+        <source>&lt;p&gt;Measures a model on the tiles that training kept apart: which share of the known occurrences lies in the most prospective 1, 5, 10 and 20 % of the area, and the area under the capture curve (chance: 0.5).&lt;/p&gt;&lt;p&gt;Writes evaluation.json, capture.png and map.png into a folder. Occurrences are filtered as in training unless a filter is given. Other methods, from a logistic regression to a UNet, can be measured beside the model, which tells whether it earned its keep.&lt;/p&gt;</source>
+        <translation>&lt;p&gt;Misst ein Modell an den Kacheln, die beim Training zurückgehalten wurden: welcher Anteil der bekannten Vorkommen in den höffigsten 1, 5, 10 und 20 % der Fläche liegt, und die Fläche unter der Erfassungskurve (Zufall: 0,5).&lt;/p&gt;&lt;p&gt;Schreibt evaluation.json, capture.png und map.png in einen Ordner. Die Vorkommen werden wie beim Training gefiltert, sofern kein Filter angegeben ist. Andere Verfahren, von einer logistischen Regression bis zu einem UNet, lassen sich neben dem Modell messen; das zeigt, ob es seinen Aufwand wert ist.&lt;/p&gt;</translation>
     </message>
     <message>
         <location filename="../../geocfm_qgis/algorithms/check_data.py"/>
@@ -661,6 +661,11 @@
         <location filename="../../geocfm_qgis/algorithms/parameters.py"/>
         <source>Each is a plausible set of occurrences for itself.</source>
         <translation>Jede ist für sich eine mögliche Menge von Vorkommen.</translation>
+    </message>
+    <message>
+        <location filename="../../geocfm_qgis/algorithms/parameters.py"/>
+        <source>Each learns from the model's own training tiles and is measured beside it. The two UNets take as long as the model's training did, the others seconds to minutes.</source>
+        <translation>Jedes lernt aus den Trainingskacheln des Modells und wird neben ihm gemessen. Die beiden UNets brauchen so lange wie das Training des Modells, die anderen Sekunden bis Minuten.</translation>
     </message>
     <message>
         <location filename="../../resources/forms/results_step.ui"/>
@@ -1327,6 +1332,11 @@
         <location filename="../../geocfm_qgis/stage_names.py"/>
         <source>Mapping</source>
         <translation>Kartieren</translation>
+    </message>
+    <message>
+        <location filename="../../geocfm_qgis/labels.py"/>
+        <source>Methods to compare with</source>
+        <translation>Vergleichsverfahren</translation>
     </message>
     <message>
         <location filename="../../geocfm_qgis/algorithms/destinations.py"/>

@@ -2,6 +2,7 @@
 
 import os
 import subprocess
+import time
 from pathlib import Path
 
 import desktop
@@ -78,6 +79,8 @@ def test_quitting_ends_the_run_and_leaves_no_process(tell):
 def test_a_process_that_is_left_would_be_seen():
     environment = {**os.environ, desktop.MARK: "left behind"}
     with subprocess.Popen(["sleep", "60"], env=environment) as left:
+        while not Path(f"/proc/{left.pid}/environ").read_bytes():
+            time.sleep(0.01)  # for a moment a new program has none
         assert desktop.running("left behind", patience_s=0) == {left.pid: "sleep 60 "}
         left.kill()
     assert desktop.running("left behind", patience_s=0) == {}

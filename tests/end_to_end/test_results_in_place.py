@@ -345,9 +345,9 @@ def test_a_folder_that_vanishes_during_the_work(
     out = tmp_path / "stick" / "map.tif"
     with started(*slow_map(small_region, trained.checkpoint, out)) as child:
         read_until(child, "Mapping", 0)
-        shutil.rmtree(out.parent)
+        out.parent.rename(tmp_path / "elsewhere")  # at once, as a stick that is pulled out
         events, error = ended(child, 60)
-        assert child.returncode == 2
+        assert child.returncode == 2, events[-1]
     assert events[-1]["event"] == "failed"
     assert "vanished" in events[-1]["message"]
     assert "again" in events[-1]["hint"]

@@ -223,10 +223,14 @@ def test_a_time_budget_goes_on_with_the_time_that_is_left(
     command = [
         *("train", *small_region.raster_options, "--occurrences", small_region.occurrences),
         *(*TINY, "--minutes", 0.1, "--set", "training.save_every=0.01", "--out", out),
+        *("--set", "training.patience=0"),  # else so few occurrences are learned before the time
     ]
-    with started(*command) as child:
+    with started(*command, stdin=subprocess.PIPE) as child:
         read_until(child, "Training", 0.5)
-        child.kill()
-    assert begun_at(finish(*command), "Training") > 0.4
-    seconds = training_log(tmp_path / "model.log.jsonl")[-1]["seconds"]
-    assert 6 <= seconds < 7
+        child.send_signal(signal.SIGINT)  # saves where it stands; a kill leaves what was saved last
+        child.stdin = None
+        ended(child, WITHIN)
+        assert child.returncode == 130
+    assert begun_at(finish(*command), "Training") >= 0.5
+    steps = [row["seconds"] for row in training_log(tmp_path / "model.log.jsonl") if "loss" in row]
+    assert steps[-2] < 6 <= steps[-1]

@@ -25,6 +25,7 @@ from qgis.core import (
 )
 
 from geocfm_qgis.algorithms import algorithm_classes, engine_job
+from geocfm_qgis.algorithms.parameters import BASELINES
 from geocfm_qgis.algorithms.provider import GeoCFMProvider
 from geocfm_qgis.bundle import resources_folder
 from geocfm_qgis.engine_client import FAILED, JobStarted, Outcome, Warning
@@ -49,7 +50,7 @@ PARAMETERS = {
     "train": LEARNING | {"MINUTES", "ITERATIONS", "SEED", "DEVICE", "OVERWRITE"},
     "map": APPLYING | {"REFERENCE", "EXTENT", "AREA"},
     "sample": APPLYING | {"REFERENCE", "EXTENT", "AREA", "POINTS", "DRAWS"},
-    "evaluate": APPLYING | {"OCCURRENCES", "WHERE", "DEDUPLICATE"},
+    "evaluate": APPLYING | {"OCCURRENCES", "WHERE", "DEDUPLICATE", "BASELINES"},
     "runjobfile": {"JOB_FILE", "OVERWRITE"},
 }
 
@@ -160,6 +161,7 @@ def test_all_values_are_keys_of_the_engines_jobs(context, tmp_path):
         "DRAWS": 2,
         "SOLVER": "heun",
         "STEPS": 9,
+        "BASELINES": [3, 9],
         "OVERWRITE": True,
         "OUTPUT": str(tmp_path / "out"),
     }
@@ -201,6 +203,15 @@ def test_all_values_are_keys_of_the_engines_jobs(context, tmp_path):
         "out": str(tmp_path / "out"),
     }
     assert job.temporary == (job.values["aoi"],)
+    assert engine_job("geocfm:evaluate", everything, context).values["baselines"] == "rf,ipp"
+
+
+def test_methods_to_compare_with_are_the_engines():
+    schema = json.loads(SCHEMA.read_text(encoding="utf-8"))["$defs"]["EvaluateJob"]
+    assert ", ".join(BASELINES) in schema["properties"]["baselines"]["description"]
+    engine = resources_folder().parent / "engine" / "geocfm" / "evaluation" / "baselines"
+    code = "".join(path.read_text(encoding="utf-8") for path in engine.glob("*.py"))
+    assert [title for title in BASELINES.values() if f' = "{title}"' not in code] == []
 
 
 def test_what_is_not_given_is_left_to_the_engine(context, tmp_path, monkeypatch):

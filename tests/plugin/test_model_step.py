@@ -10,6 +10,7 @@ from qgis.PyQt.QtGui import QDropEvent
 from raster_making import make_raster
 
 from geocfm_qgis.bundle import resources_folder
+from geocfm_qgis.jobs.checkpoint_card import read_card
 from geocfm_qgis.panel.choices import Channel, Choices, ModelChoices
 from geocfm_qgis.panel.model_step import ModelStep
 from geocfm_qgis.panel.step import READY, TO_DO, WRONG
@@ -113,8 +114,10 @@ def test_the_example_is_told_in_sentences_and_matched(step):
     assert step.problems() == []
     assert step.state().level == READY
     told = step.cardText.text()
-    for part in ("255 occurrences", "occurrences.gpkg", "500 m", "EPSG:20350", "2.45"):
+    for part in ("255 occurrences", "occurrences.gpkg", "500 m", "EPSG:20350"):
         assert part in told
+    loss = read_card(EXAMPLE)["metrics"]["validation_loss"]
+    assert f"validation loss is {loss:.3g} " in told
     assert step.choices().matches == tuple(channels(*NAMES))
 
 

@@ -23,6 +23,7 @@ class Evaluation:
     validation: CaptureCurve
     train: CaptureCurve
     on_no_data: int
+    densities: NDArray[np.float64]  # at every occurrence; NaN on no-data
 
     def to_dict(self) -> dict[str, object]:
         """For the JSON file."""
@@ -44,7 +45,7 @@ def evaluate_map(
     split = split.on_grid(grid, split_grid)
     cells = np.floor(points).astype(np.int64)
     point_roles = split.role_of_points(points)
-    missed = 0
+    at_points = np.full(len(points), np.nan)
     with rasterio.open(raw.path) as source:
         for block in blocks(grid.window(), 1):
             density = source.read(1, window=block.to_rasterio()) / raw.mean
@@ -56,12 +57,13 @@ def evaluate_map(
             )
             row, col, here = _cells_in(block, cells)
             found = valid[row, col]
-            missed += int((~found).sum())
+            at_points[here] = np.where(found, density[row, col], np.nan)
             for role, curve in curves.items():
                 chosen = valid & (roles == role)
                 curve.add_cells(density[chosen], km2[chosen])
                 curve.add_occurrences(density[row, col][found & (point_roles[here] == role)])
-    return Evaluation(curves[TEST], curves[VALIDATION], curves[TRAIN], missed)
+    missed = int(np.isnan(at_points).sum())
+    return Evaluation(curves[TEST], curves[VALIDATION], curves[TRAIN], missed, at_points)
 
 
 def _cells_in(

@@ -10,6 +10,7 @@ from typing import Any
 from geocfm.evaluation.memory import measure_memory
 from geocfm.events import Reporter
 from geocfm.job import (
+    AblationJob,
     CheckJob,
     EvaluateJob,
     InfoJob,
@@ -17,14 +18,18 @@ from geocfm.job import (
     MapJob,
     MemoryJob,
     SampleJob,
+    SyntheticBenchmarkJob,
+    SynthJob,
     TrainJob,
     WritingJob,
 )
 from geocfm.model.checkpoint import load_card
 from geocfm.results import OCCURRENCES, results_of
-from geocfm.run.apply import run_evaluate, run_map, run_sample
+from geocfm.run.apply import run_map, run_sample
+from geocfm.run.evaluate import run_evaluate
 from geocfm.run.learn import run_check, run_train
 from geocfm.run.provenance import trace
+from geocfm.run.synth import run_synth
 from geocfm.run.workplace import Workplace, made_before, tidy, working
 
 
@@ -49,9 +54,22 @@ def run_memory(job: MemoryJob, place: Workplace, reporter: Reporter) -> None:
     reporter.wrote("benchmark", result, "peak memory of each step")
 
 
-_READING: dict[type[Job], Callable[[Any, Reporter], None]] = {
+def run_benchmark(job: SyntheticBenchmarkJob | AblationJob, reporter: Reporter) -> None:
+    """The paper's tables; scikit-learn and matplotlib load only when they are asked for."""
+    from geocfm.run.benchmarks import run_ablation_benchmark, run_synthetic_benchmark
+
+    if isinstance(job, AblationJob):
+        run_ablation_benchmark(job, reporter)
+    else:
+        run_synthetic_benchmark(job, reporter)
+
+
+_WITHOUT_WORKPLACE: dict[type[Job], Callable[[Any, Reporter], None]] = {
     CheckJob: run_check,
     InfoJob: run_info,
+    # whose results are many files, each kept as soon as it is made
+    SyntheticBenchmarkJob: run_benchmark,
+    AblationJob: run_benchmark,
 }
 _WRITING: dict[type[WritingJob], Callable[[Any, Workplace, Reporter], None]] = {
     TrainJob: run_train,
@@ -59,14 +77,16 @@ _WRITING: dict[type[WritingJob], Callable[[Any, Workplace, Reporter], None]] = {
     SampleJob: run_sample,
     EvaluateJob: run_evaluate,
     MemoryJob: run_memory,
+    SynthJob: run_synth,
 }
 
 
 def run_job(job: Job, reporter: Reporter) -> None:
     """Do what the job says; progress, results and files are told to the reporter."""
-    if not isinstance(job, WritingJob):
-        _READING[type(job)](job, reporter)
+    if type(job) in _WITHOUT_WORKPLACE:
+        _WITHOUT_WORKPLACE[type(job)](job, reporter)
         return
+    assert isinstance(job, WritingJob)
     provenance = trace(job)
     if not job.overwrite and made_before(job, provenance):
         tidy(job)

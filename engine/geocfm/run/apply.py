@@ -1,4 +1,4 @@
-"""Map, sample and evaluate: a checkpoint applied to layers that fit it."""
+"""Map and sample: a checkpoint applied to layers that fit it."""
 
 from __future__ import annotations
 
@@ -10,9 +10,7 @@ from pathlib import Path
 
 import torch
 
-from geocfm.data.split import Split
 from geocfm.errors import UserError
-from geocfm.evaluation.evaluate import Evaluation, evaluate_map
 from geocfm.events import Reporter
 from geocfm.geo.area import Area, read_area
 from geocfm.geo.grid import Grid
@@ -21,12 +19,12 @@ from geocfm.geo.writing import write_cog, write_points
 from geocfm.inference.parts import Parts
 from geocfm.inference.predictor import Predictor
 from geocfm.inference.regional_draws import draw_region
-from geocfm.inference.regional_map import MEANING, UNIT, RawMap, write_raw_map
-from geocfm.job import ApplyingJob, EvaluateJob, MapJob, RegionJob, SampleJob
+from geocfm.inference.regional_map import MEANING, UNIT, FlowDensities, RawMap, write_raw_map
+from geocfm.job import ApplyingJob, MapJob, RegionJob, SampleJob
 from geocfm.model.checkpoint import ModelCard, load_checkpoint
 from geocfm.model.device import choose_device
-from geocfm.results import results_of, sidecar
-from geocfm.run.inputs import given_layers, open_occurrences, write_occurrences
+from geocfm.results import sidecar
+from geocfm.run.inputs import given_layers
 from geocfm.run.needs import (
     draws_disk_bytes,
     ensure_drawing_fits,
@@ -37,15 +35,14 @@ from geocfm.run.provenance import TAG, Provenance
 from geocfm.run.room import ensure_room
 from geocfm.run.workplace import Workplace
 
-REPORTED_SHARE = 0.1
-
 
 @dataclass(frozen=True)
-class _Application:
+class Application:
     """A checkpoint at work: its predictor on the region's grid."""
 
     card: ModelCard
     training_grid: Grid
+    stack: Stack
     predictor: Predictor
     area: Area | None
     device: torch.device
@@ -79,7 +76,7 @@ def find_region(job: ApplyingJob, card: ModelCard) -> FoundRegion:
 
 
 @contextmanager
-def _apply(job: ApplyingJob, reporter: Reporter) -> Iterator[_Application]:
+def applying(job: ApplyingJob, reporter: Reporter) -> Iterator[Application]:
     """Load the model, match its layers by name, and align them on the region's grid."""
     device = choose_device(job.device)
     checkpoint = load_checkpoint(job.checkpoint, device)
@@ -96,7 +93,7 @@ def _apply(job: ApplyingJob, reporter: Reporter) -> Iterator[_Application]:
         shown = found.grid if found.area is None else found.grid.subgrid(found.area.bounds)
         reporter.note(f"The region has {shown.describe()}.")
         predictor = Predictor(checkpoint, stack, sampling, device)
-        yield _Application(card, found.training_grid, predictor, found.area, device)
+        yield Application(card, found.training_grid, stack, predictor, found.area, device)
         for sentence in predictor.warnings():
             reporter.warn(sentence)
 
@@ -143,8 +140,8 @@ def _tags(card: ModelCard, provenance: Provenance) -> dict[str, str]:
 
 def run_map(job: MapJob, place: Workplace, reporter: Reporter) -> None:
     """Relative density over the region, as a Cloud Optimized GeoTIFF."""
-    with _apply(job, reporter) as work:
-        raw = _raw_map(work, work.area, job, place, reporter)
+    with applying(job, reporter) as work:
+        raw = raw_map(work, work.area, job, place, reporter)
         write_cog(
             raw.path,
             place.folder / "map.tif",
@@ -159,25 +156,27 @@ def run_map(job: MapJob, place: Workplace, reporter: Reporter) -> None:
     reporter.wrote("prospectivity", job.out, f"prospectivity map ({UNIT})")
 
 
-def _raw_map(
-    work: _Application,
+def raw_map(
+    work: Application,
     area: Area | None,
     job: ApplyingJob,
     place: Workplace,
     reporter: Reporter,
 ) -> RawMap:
+    """The model's map in the work folder, before its scale is known."""
     ensure_mapping_fits(work.card, work.grid, work.device)
     shown = work.grid.window() if area is None else area.bounds
     if not place.continued:  # else a part of it is there already
         ensure_room(place.folder.parent, map_disk_bytes(shown.height * shown.width), "The map")
     parts = Parts(place.folder / "strips")
     path = place.folder / "raw.tif"
-    return write_raw_map(path, work.predictor, area, job.combine, job.seed, parts, reporter)
+    densities = FlowDensities(work.predictor, area, job.combine, job.seed)
+    return write_raw_map(path, densities, area, parts, reporter.stage("Mapping"))
 
 
 def run_sample(job: SampleJob, place: Workplace, reporter: Reporter) -> None:
     """Draws of plausible occurrences, as points."""
-    with _apply(job, reporter) as work:
+    with applying(job, reporter) as work:
         points = job.points or work.card.settings.sampling.points
         shown = work.grid.window() if work.area is None else work.area.bounds
         ensure_drawing_fits(work.card, work.grid, shown, points, job.draws, work.device)
@@ -219,66 +218,3 @@ def run_sample(job: SampleJob, place: Workplace, reporter: Reporter) -> None:
         job.out,
         f"{job.draws} {'draw' if job.draws == 1 else 'draws'} of {points} points",
     )
-
-
-def run_evaluate(job: EvaluateJob, place: Workplace, reporter: Reporter) -> None:
-    """Capture curves on held-out and training tiles, as JSON and pictures."""
-    from geocfm.evaluation.plots import plot_capture, plot_map  # matplotlib takes half a second
-
-    figures, capture, picture, used = results_of(job)
-    provenance = place.provenance.model_dump_json()
-    with _apply(job, reporter) as work:
-        grid = work.grid
-        where = job.where or list(work.card.occurrences.where)
-        if where and not job.where:
-            reporter.note(f"Occurrences are filtered as in training: {' and '.join(where)}.")
-        occurrences = open_occurrences(job, grid, where)
-        for sentence in occurrences.warnings:
-            reporter.warn(sentence)
-        split = Split.from_card(work.card.split)
-        raw = _raw_map(work, None, job, place, reporter)
-        evaluation = evaluate_map(raw, grid, occurrences.points, split, work.training_grid)
-        content = {
-            **evaluation.to_dict(),
-            "provenance": place.provenance.model_dump(mode="json"),
-        }
-        text = json.dumps(content, indent=1)
-        (place.folder / figures.name).write_text(text, encoding="utf-8")
-        plot_capture(place.folder / capture.name, evaluation.test, evaluation.train, provenance)
-        plot_map(
-            place.folder / picture.name,
-            raw.path,
-            1 / raw.mean,
-            grid,
-            occurrences.points,
-            split.on_grid(grid, work.training_grid),
-            "Prospectivity and known occurrences",
-            provenance,
-        )
-        write_occurrences(place, used, grid, occurrences.points, occurrences.ids)
-    for path in (capture, picture, figures):
-        place.deliver(path.name, path)
-    _tell(evaluation, reporter)
-    reporter.report("evaluation", evaluation.to_dict())
-    reporter.wrote("evaluation", figures, "all figures")
-    reporter.wrote("picture", capture, "capture curve, held-out and training tiles")
-    reporter.wrote("picture", picture, "the map with the known occurrences")
-    reporter.wrote("occurrences", used, f"{len(occurrences.ids)} occurrences used")
-
-
-def _tell(evaluation: Evaluation, reporter: Reporter) -> None:
-    test, train = evaluation.test, evaluation.train
-    if test.count:
-        reporter.note(
-            f"Held-out tiles: the most prospective {100 * REPORTED_SHARE:.0f} % of the area holds "
-            f"{100 * test.captured(REPORTED_SHARE):.0f} % of the {test.count} occurrences "
-            f"(chance: {100 * REPORTED_SHARE:.0f} %); area under the curve "
-            f"{test.under_curve():.2f} (chance: 0.50)."
-        )
-    else:
-        reporter.warn("No occurrence lies on the held-out tiles, so the model cannot be judged.")
-    if train.count:
-        reporter.note(
-            f"Training tiles, for comparison: {100 * train.captured(REPORTED_SHARE):.0f} % of "
-            f"{train.count} occurrences, area {train.under_curve():.2f}."
-        )

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime, timezone
+from functools import partial
 from pathlib import Path
 from typing import TextIO
 
@@ -16,6 +17,7 @@ import torch
 
 from geocfm.data.preflight import Preflight, inspect_region
 from geocfm.data.region import Region, prepare_region
+from geocfm.data.region_batches import RegionBatches
 from geocfm.errors import Interrupted, UserError
 from geocfm.events import Reporter
 from geocfm.geo.area import Area, read_area
@@ -32,14 +34,15 @@ from geocfm.model.checkpoint import (
     checkpoint_bytes,
 )
 from geocfm.model.device import choose_device, describe_device
-from geocfm.model.network import VelocityNetwork
+from geocfm.model.network import VelocityNetwork, new_network
 from geocfm.model.settings import Settings, change_settings, choose_preset
 from geocfm.results import results_of, unfinished_model
 from geocfm.run.inputs import given_layers, open_occurrences, write_occurrences
 from geocfm.run.needs import ensure_learning_fits
 from geocfm.run.provenance import Provenance
 from geocfm.run.workplace import Workplace, remove_unfinished
-from geocfm.training.loop import new_network, train
+from geocfm.training.loop import train
+from geocfm.training.losses import flow_loss
 from geocfm.training.resume import Snapshot, discard_state, load_state, save_state
 
 PREVIEW_DRAWS = 4
@@ -173,8 +176,10 @@ def run_train(job: TrainJob, place: Workplace, reporter: Reporter) -> None:
         log_file = place.folder / "log.jsonl"
         with _open_log(log_file, place.provenance, afresh=earlier is None) as log:
             try:
+                source = RegionBatches(region, settings.training, job.seed)
+                loss = partial(flow_loss, density_weight=settings.training.density_weight)
                 result = train(
-                    *(region, network, settings, job.seed, device, reporter, log),
+                    *(source, network, loss, settings.training, device, reporter, log),
                     save=lambda state: save_state(place.folder, state),
                     keep=keep,
                     preview=preview,

@@ -16,7 +16,9 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from geocfm.data.region_batches import VALIDATION_WINDOWS
 from geocfm.data.scan import CACHE_BYTES
+from geocfm.data.synthetic_training import CHANNELS, MOST_WORKERS
 from geocfm.data.windows import BLOCK, WindowPlan, plan_windows
 from geocfm.errors import UserError
 from geocfm.geo.grid import Grid, Window
@@ -25,22 +27,24 @@ from geocfm.inference.density import DRAWS_PER_WINDOW
 from geocfm.inference.regional_draws import SPARE
 from geocfm.inference.regional_map import BATCH, OVERLAP
 from geocfm.model.checkpoint import ModelCard
-from geocfm.model.network import VelocityNetwork
-from geocfm.model.settings import SMALLEST_WINDOW, NetworkSettings, Settings
+from geocfm.model.network import ATTENTIONS, VelocityNetwork
+from geocfm.model.settings import SMALLEST_WINDOW, NetworkSettings, Settings, TrainingSettings
 from geocfm.run.room import available_bytes, ensure_fits
-from geocfm.training.loop import VALIDATION_WINDOWS
 
+SMALLEST_BENCHMARK = 32  # pixels along an image's side
 MOST_CELLS = 4 * 10**10  # eight layers of so many take most of a working day to read once
 SMALLER_REGION = "Give layers that cover a smaller region."
 
 FLOAT = 4  # bytes of a float32
-FIRST_USE = 120_000_000  # what torch loads and sets aside when a network first runs
+FIRST_USE = 120_000_000  # what torch loads and sets aside when a network first learns
+FIRST_PASS = 70_000_000  # and when it is only applied
 WEIGHT_COPIES = 12  # weights, gradients, Adam's two, average; best and new snapshot; a saved state
-IMAGE_COPIES = 5  # of a batch: as read, stacked, channels last, and the next one being read
+IMAGE_COPIES = 6  # of a batch: as read, stacked, channels last, the next, and one being read
 LATTICE_CELL = 90  # bytes per stride x stride cell: footprint, counts, starts and their sums
 TILE = 300  # bytes of a tile as a Window with its role
 TILE_LAYER = 24  # bytes of a layer's statistics in a tile
 WINDOW = 300  # bytes of a window of the mosaic as a Window with its level
+GENERATED_CELL = 160  # bytes of a cell of a synthetic image while it is made
 DRAWN_POINT = 600  # bytes of a point from its proposal to the written file, without the network
 
 MAP_DISK = FLOAT * (1 + 1 + 4 / 3)  # bytes of a cell: finished strips, raw map, COG with overviews
@@ -94,12 +98,13 @@ def training_bytes(settings: Settings, channels: int, window: int, points: int) 
     images = channels * (IMAGE_COPIES * batch + VALIDATION_WINDOWS)
     pixels = window**2 * (batch * _learning_numbers(network) + images)
     weights = WEIGHT_COPIES * _weights(network, channels)
-    return FIRST_USE + FLOAT * int(pixels + points * _learning_point_numbers(network) + weights)
+    each = _learning_point_numbers(network) + _anchor_numbers(network, window)
+    return FIRST_USE + FLOAT * int(pixels + points * each + weights)
 
 
 def mapping_bytes(settings: Settings, channels: int, window: int, batch: int = BATCH) -> int:
     """Peak of mapping a batch of windows, on the network's device."""
-    each = _moving_point_numbers(settings.network)
+    each = _moving_point_numbers(settings.network, window)
     return _applying_bytes(settings, channels, window, batch, batch * DRAWS_PER_WINDOW * each)
 
 
@@ -122,9 +127,9 @@ def drawing_bytes(
     touching = math.ceil((shown.width + window) / max(1, window // OVERLAP))
     batch = min(BATCH, touching, _windows_along(grid.width, window))  # within a row of windows
     covered = window**2 / (shown.height * shown.width)  # by one window, of what is shown
-    proposed = SPARE * wanted * batch * covered * _moving_point_numbers(settings.network)
+    proposed = SPARE * wanted * batch * covered * _moving_point_numbers(settings.network, window)
     over = min(BATCH * covered, OVERLAP**2)  # windows of a batch over a point
-    judged = wanted * over * _judging_point_numbers(settings.network)
+    judged = wanted * over * _judging_point_numbers(settings.network, window)
     return _applying_bytes(settings, channels, window, batch, int(max(proposed, judged)))
 
 
@@ -146,7 +151,12 @@ def points_in_a_step(points: Points, window: int, settings: Settings) -> int:
     row, col = np.floor(points / (window / 2)).astype(np.int64).T
     places = [(row - up) * 2**31 + (col - left) for up in (0, 1) for left in (0, 1)]
     windows = len(np.unique(np.concatenate(places)))
-    found = max(1, round(training.batch * len(places) * len(points) / windows))
+    return _noised(round(training.batch * len(places) * len(points) / windows), training)
+
+
+def _noised(found: int, training: TrainingSettings) -> int:
+    """Points of a batch, repeated while that leaves no more than are asked for."""
+    found = max(1, found)
     return found * max(1, training.points_per_step // found)
 
 
@@ -157,39 +167,62 @@ def _learning_numbers(network: NetworkSettings) -> float:
     """Per pixel, kept by the UNet for the gradient.
 
     A residual block keeps six maps of its width, a level on the way up four more as inputs, and
-    pooling half a one. Reading features at points has gradients as large as the feature map.
+    pooling half a one. Reading features at points has gradients as large as the feature map. A
+    density has a logit, its softmax and their gradients on every pixel, whatever the stem.
     """
     levels = sum(16.5 * 2**level / 4**level for level in range(network.depth))
     deepest = 6.5 * 2**network.depth / 4**network.depth
-    return network.width * (levels + deepest) + 5 * network.features
+    cells = network.width * (levels + deepest) + 5 * network.features
+    return cells / network.stem**2 + 8 * network.density
 
 
-def _applying_numbers(network: NetworkSettings) -> int:
+def _applying_numbers(network: NetworkSettings) -> float:
     """Per pixel, without gradients: the last level on the way up, or the features being made."""
-    return max(9 * network.width, 2 * network.width + 2 * network.features)
+    cells = max(9 * network.width, 2 * network.width + 2 * network.features)
+    return cells / network.stem**2 + 4 * network.density
+
+
+def _anchor_numbers(network: NetworkSettings, window: int) -> int:
+    """Per point, without gradients: for each row and column of the anchor's cells."""
+    return 10 * math.ceil(window / network.anchor) if network.anchor else 0
 
 
 def _head_inputs(network: NetworkSettings) -> int:
-    read = network.features * (2 if network.context == "pooled" else 1)
-    return read + 2 + network.time_dim
+    whole = {"pooled": 1, "attention": ATTENTIONS, "none": 0}[network.context]
+    levels = network.depth if network.levels == "all" else 0
+    return (
+        network.features * (1 + whole + levels)
+        + 2
+        + network.time_dim
+        + (3 if network.anchor else 0)
+    )
+
+
+def _levels_read(network: NetworkSettings) -> int:
+    return 1 + (network.depth if network.levels == "all" else 0)
 
 
 def _learning_point_numbers(network: NetworkSettings) -> int:
     """Per point, kept for the gradient: features around it, the head's inputs and its layers."""
     layers = 5 * network.head_depth if network.head == "residual" else 2 * network.head_depth
-    return 6 * network.features + 2 * _head_inputs(network) + (layers + 4) * network.head_width + 32
+    features = _levels_read(network) * network.features
+    return 6 * features + 2 * _head_inputs(network) + (layers + 4) * network.head_width + 32
 
 
-def _moving_point_numbers(network: NetworkSettings) -> int:
+def _moving_point_numbers(network: NetworkSettings, window: int) -> int:
     """Per point, without gradients."""
     layers = 6 if network.head == "residual" else 3
-    return max(5 * network.features, _head_inputs(network) + layers * network.head_width)
+    head = _head_inputs(network) + layers * network.head_width
+    features = _levels_read(network) * network.features
+    return max(5 * features, head, _anchor_numbers(network, window))
 
 
-def _judging_point_numbers(network: NetworkSettings) -> int:
+def _judging_point_numbers(network: NetworkSettings, window: int) -> int:
     """Per point, for the gradient by its place alone, which the exact density needs."""
     layers = 3 * network.head_depth + 4 if network.head == "residual" else network.head_depth + 3
-    return 6 * network.features + _head_inputs(network) + layers * network.head_width
+    features = _levels_read(network) * network.features
+    head = 6 * features + _head_inputs(network) + layers * network.head_width
+    return head + 2 * _anchor_numbers(network, window)
 
 
 def _weights(network: NetworkSettings, channels: int) -> int:
@@ -204,8 +237,8 @@ def _applying_bytes(
     """The larger of making a batch's features and moving points by them."""
     network, pixels = settings.network, batch * window**2
     encoding = pixels * (_applying_numbers(network) + channels * (IMAGE_COPIES - 1))
-    moving = pixels * network.features + point_numbers
-    return FIRST_USE + FLOAT * (max(encoding, moving) + _weights(network, channels))
+    moving = pixels * network.features / network.stem**2 + point_numbers
+    return FIRST_PASS + FLOAT * int(max(encoding, moving) + _weights(network, channels))
 
 
 def _windows_along(length: int, window: int) -> int:
@@ -287,6 +320,41 @@ def ensure_mapping_fits(card: ModelCard, grid: Grid, device: torch.device) -> No
         "The map",
         ((f"a model trained with --window {size}", needs(size)) for size in sizes),
         otherwise=SMALLER_REGION,
+    )
+
+
+def ensure_baselines_fit(
+    card: ModelCard, grid: Grid, points: Points, networks: bool, device: torch.device
+) -> None:
+    """Refuse baselines whose region, or whose networks' training steps, cannot be held."""
+    windows = card.settings.windows.model_copy(update={"size": card.window_size})
+    plan = plan_windows(grid, len(points), windows)
+    region = Needs(region_bytes(grid, len(card.layers), plan))
+    without = "Leave out --baselines, or give layers that cover a smaller region."
+    _refuse(region, torch.device("cpu"), "Looking at the layers", otherwise=without)
+    if networks:
+        step = points_in_a_step(points, card.window_size, card.settings)
+        network = training_bytes(card.settings, card.channels, card.window_size, step)
+        without = "Leave unet-seg and unet-density out of --baselines."
+        _refuse(replace(region, network=network), device, "Training", otherwise=without)
+
+
+def ensure_benchmark_fits(
+    settings: Settings, size: int, deposits: int, device: torch.device
+) -> None:
+    """Refuse a synthetic benchmark whose networks cannot be trained with images of that size."""
+    step = _noised(settings.training.batch * deposits, settings.training)
+
+    def needs(size: int) -> Needs:
+        made = MOST_WORKERS * GENERATED_CELL * size**2  # images that are made ahead
+        return Needs(made, training_bytes(settings, CHANNELS, size, step))
+
+    _refuse(
+        needs(size),
+        device,
+        f"Training with images of {size} px",
+        ((f"images of {less} px", needs(less)) for less in _halves(size, SMALLEST_BENCHMARK)),
+        otherwise="Use a smaller network (--preset quick).",
     )
 
 

@@ -62,11 +62,11 @@ def working(job: WritingJob, provenance: Provenance) -> Iterator[Workplace]:
             yield Workplace(folder, provenance, continued)
             _clear(folder)
         except Exception as error:
-            explained = _explained(error, folder)
-            mistaken = isinstance(explained, UserError) and not isinstance(explained, Interrupted)
+            said = explained(error, folder)
+            mistaken = isinstance(said, UserError) and not isinstance(said, Interrupted)
             if mistaken and not continued:
                 _clear(folder)
-            raise explained from error
+            raise said from error
         finally:
             with suppress(OSError):
                 if not _worth_keeping(folder):
@@ -183,15 +183,15 @@ def _continues(folder: Path, provenance: Provenance, job: WritingJob) -> bool:
     return not differences
 
 
-def _explained(error: Exception, folder: Path) -> Exception:
-    """What went wrong with the place itself, which may show as any error of GDAL's or ours."""
-    if isinstance(error, UserError):
-        return error
-    if not folder.exists():
+def explained(error: Exception, folder: Path) -> Exception:
+    """What went wrong with a work folder's place, which may show as any error of GDAL's or ours."""
+    if not folder.exists():  # first: a file that could not be put there is only what it shows as
         return Interrupted(
             f"The folder {folder.parent} vanished while the job was at work.",
             "Is the disk or the network drive still connected? Then run the command again.",
         )
+    if isinstance(error, UserError):
+        return error
     if getattr(error, "errno", None) in FULL or shutil.disk_usage(folder).free < LEAST_ROOM:
         return disk_full(folder.parent)
     if isinstance(error, PermissionError):

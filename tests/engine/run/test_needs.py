@@ -76,7 +76,7 @@ from geocfm.data.patches import Batch
 from geocfm.model.network import VelocityNetwork
 from geocfm.model.settings import Settings
 from geocfm.training.ema import AveragedNetwork
-from geocfm.training.loop import batch_loss
+from geocfm.training.losses import flow_loss
 
 def status(key):
     lines = open("/proc/self/status").read().splitlines()
@@ -94,11 +94,11 @@ if kind == "training":
     optimiser = torch.optim.AdamW(network.parameters())
     for _ in range(2):
         some = Batch(
-            images, torch.rand(points, 2), torch.randn(points, 2), torch.rand(points),
-            torch.arange(points) % batch,
+            images, torch.ones(batch, window, window, dtype=torch.bool), torch.rand(points, 2),
+            torch.randn(points, 2), torch.rand(points), torch.arange(points) % batch,
         )
         optimiser.zero_grad(set_to_none=True)
-        batch_loss(network, some).backward()
+        flow_loss(network, some).backward()
         optimiser.step()
         average.update(network)
 else:
@@ -309,7 +309,7 @@ def test_a_large_batch_is_halved_until_it_fits(memory):
     grid, points = grid_of(2000, 2000), spread_points(3000, 2000)
     settings = settings_of(training__batch=512, windows__size=128)
     error = refusal(needs.ensure_learning_fits, grid, 3, points, settings, CPU)
-    assert error.hint == "Use --window 32 or --set training.batch=64."
+    assert error.hint == "Use --window 64 or --set training.batch=256."
 
 
 def test_points_that_are_asked_for_are_halved_where_they_are_too_many(memory):
@@ -372,3 +372,23 @@ def test_too_many_draws_are_refused_with_numbers_that_fit(memory):
     needs.ensure_drawing_fits(*arguments, 1_000_000, int(fitting["draws"]), CPU)
     needs.ensure_drawing_fits(*arguments, int(fitting["points"]), 10_000, CPU)
     needs.ensure_drawing_fits(*arguments, 500, 4, CPU)
+
+
+def test_baselines_on_too_large_a_region_are_refused(memory):
+    memory(2 * GB)
+    card, points = card_of(settings_of(), window=64), spread_points(300, 100_000)
+    error = refusal(needs.ensure_baselines_fit, card, grid_of(400_000, 400_000), points, False, CPU)
+    assert error.message.startswith("Looking at the layers would need about ")
+    assert error.hint.startswith("Leave out --baselines")
+    needs.ensure_baselines_fit(card, grid_of(2000, 2000), points, False, CPU)
+
+
+def test_only_baselines_that_are_networks_need_the_memory_of_training(memory):
+    memory(4 * GB)
+    settings = settings_of("paper-earthmri", training__batch=64)
+    card, points = card_of(settings, window=512), spread_points(300, 2000)
+    arguments = (card, grid_of(2000, 2000), points)
+    needs.ensure_baselines_fit(*arguments, False, CPU)
+    error = refusal(needs.ensure_baselines_fit, *arguments, True, CPU)
+    assert error.message.startswith("Training would need about ")
+    assert error.hint == "Leave unet-seg and unet-density out of --baselines."

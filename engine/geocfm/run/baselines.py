@@ -1,0 +1,363 @@
+"""Baselines beside a model's evaluation: fitted, mapped and measured on its own tiles."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import time
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from geocfm.data.image import Image
+from geocfm.data.region import Region, region_as_learned
+from geocfm.errors import UserError
+from geocfm.evaluation.baselines import BASELINES, Effort
+from geocfm.evaluation.baselines.networks import UNetBaseline
+from geocfm.evaluation.benchmark.flow_method import FlowView
+from geocfm.evaluation.capture import CaptureCurve
+from geocfm.evaluation.comparison import (
+    Captured,
+    Difference,
+    held_out_captured,
+    held_out_difference,
+    shared_confidence,
+)
+from geocfm.evaluation.evaluate import Evaluation, evaluate_map
+from geocfm.evaluation.metrics import pixel_log_density
+from geocfm.evaluation.region_baselines import BaselineDensities, RegionImages
+from geocfm.evaluation.window_likelihood import LogDensity, likelihoods
+from geocfm.events import Reporter
+from geocfm.geo.area import read_area
+from geocfm.geo.occurrences import Occurrences
+from geocfm.geo.rasters import Stack
+from geocfm.inference.flow_sampler import FlowSampler
+from geocfm.inference.parts import Arrays, Parts
+from geocfm.inference.regional_map import write_raw_map
+from geocfm.model.checkpoint import ModelCard
+from geocfm.model.settings import Settings
+from geocfm.run.needs import ensure_baselines_fit
+from geocfm.run.workplace import Workplace
+
+ROLES = ("test", "validation", "train")
+SHARE = 0.1  # of the area, at which methods are compared
+WINDOW_MASS_POINTS = 512  # for the flow's mass on a window: right to a few thousandths
+
+
+@dataclass(frozen=True)
+class BaselineResult:
+    """What a baseline's map is worth, on the same tiles as the model's."""
+
+    title: str
+    evaluation: Evaluation
+    seconds: float
+    settings: dict[str, object]
+    within_windows: dict[str, dict[str, Any]]  # likelihoods by role
+
+    def to_dict(self) -> dict[str, object]:
+        """For the JSON file."""
+        curves = {role: getattr(self.evaluation, role).to_dict() for role in ROLES}
+        about = {"seconds": round(self.seconds, 1), "settings": self.settings}
+        return {"title": self.title, **curves, "within_windows": self.within_windows, **about}
+
+    def to_arrays(self) -> Arrays:
+        """To be kept on disk."""
+        found: Arrays = {"densities": self.evaluation.densities}
+        for role in ROLES:
+            curve = getattr(self.evaluation, role)
+            found[f"{role}_area"], found[f"{role}_occurrences"] = curve.area, curve.occurrences
+        about = {
+            "title": self.title,
+            "seconds": self.seconds,
+            "settings": self.settings,
+            "within_windows": self.within_windows,
+        }
+        return {**found, "about": np.array(json.dumps(about))}
+
+    @classmethod
+    def from_arrays(cls, found: Arrays) -> BaselineResult:
+        """As it was kept."""
+        test, validation, train = (
+            CaptureCurve(found[f"{role}_area"], found[f"{role}_occurrences"]) for role in ROLES
+        )
+        missed = int(np.isnan(found["densities"]).sum())
+        evaluation = Evaluation(test, validation, train, missed, found["densities"])
+        return cls(evaluation=evaluation, **json.loads(str(found["about"])))
+
+    @classmethod
+    def kept(cls, found: Arrays | None) -> BaselineResult | None:
+        """As it was kept, unless there is none or another version kept it."""
+        try:
+            return None if found is None else cls.from_arrays(found)
+        except (TypeError, KeyError):
+            return None
+
+
+@dataclass(frozen=True)
+class Beside:
+    """Baselines beside the model: what each is worth, and the model's capture less theirs."""
+
+    model: Evaluation
+    within_windows: dict[str, dict[str, Any]]  # the model's likelihoods by role
+    results: dict[str, BaselineResult]
+    gaps: dict[str, Difference]  # empty without held-out occurrences
+    captured: dict[str, Captured]  # by each baseline; likewise
+
+    def to_dict(self) -> dict[str, object]:
+        """For the JSON file."""
+        found = {name: result.to_dict() for name, result in self.results.items()}
+        for name, gap in self.gaps.items():
+            found[name][f"geocfm_less_this_at_{SHARE:g}"] = gap.to_dict()
+        for name, captured in self.captured.items():
+            found[name][f"held_out_captured_at_{SHARE:g}"] = captured.to_dict()
+        return {"within_windows": self.within_windows, "baselines": found}
+
+    def held_out_curves(self) -> dict[str, CaptureCurve]:
+        """The curves of the test tiles by title."""
+        return {result.title: result.evaluation.test for result in self.results.values()}
+
+    def sentences(self) -> list[str]:
+        """What each captured, and whether the deep model earned its keep."""
+        if not self.gaps:
+            return []
+        own = self.model.test
+        said = [
+            f"{title}: {100 * curve.captured(SHARE):.0f} % of the {curve.count} held-out "
+            f"occurrences in {100 * SHARE:.0f} % of the area (GeoCFM: "
+            f"{100 * own.captured(SHARE):.0f} %); area under the curve {curve.under_curve():.2f} "
+            f"(GeoCFM: {own.under_curve():.2f})."
+            for title, curve in self.held_out_curves().items()
+        ]
+        best = min(self.gaps, key=lambda name: self.gaps[name].difference)
+        verdict = _verdict(self.results[best].title, self.gaps[best], len(self.gaps))
+        return [*said, *self._likelihood_sentence(), verdict]
+
+    def _likelihood_sentence(self) -> list[str]:
+        """Where in a held-out window occurrences lie, whatever the windows are worth."""
+        own = self.within_windows.get("test")
+        if own is None:
+            return []
+        others = ", ".join(
+            f"{result.title} {result.within_windows['test']['nll']:.2f}"
+            for result in self.results.values()
+        )
+        return [
+            f"Within held-out windows, nats per occurrence (less is better): GeoCFM "
+            f"{own['nll']:.2f}, {others}; chance {own['even']:.2f}."
+        ]
+
+
+@dataclass(frozen=True)
+class BaselineWork:
+    """Everything that fitting and mapping baselines on a model's region needs."""
+
+    names: Sequence[str]
+    card: ModelCard
+    region: Region  # to be mapped
+    learned: Region  # the same, but for what lay outside the area that the model was trained in
+    iterations: int | None  # that the model really did, if that is known
+    seed: int
+    device: torch.device
+    place: Workplace
+    sampler: FlowSampler  # the model at work
+
+    def beside(self, model: Evaluation, reporter: Reporter) -> Beside:
+        """All baselines, compared with the model."""
+        points, split = self.region.occurrences.points, self.region.split
+        results = self._results(reporter)
+        gaps = {
+            name: held_out_difference(
+                model, result.evaluation, points, split, SHARE, shared_confidence(len(results))
+            )
+            for name, result in results.items()
+        }
+        captured = {
+            name: held_out_captured(result.evaluation, points, split, SHARE)
+            for name, result in results.items()
+        }
+        return Beside(
+            model,
+            self._within_windows("GeoCFM", self._of_the_flow, reporter),
+            results,
+            {name: gap for name, gap in gaps.items() if gap},
+            {name: share for name, share in captured.items() if share},
+        )
+
+    def _results(self, reporter: Reporter) -> dict[str, BaselineResult]:
+        """One after the other; those that an interrupted run has finished are not redone."""
+        kept = Parts(self.place.folder / "baselines")
+        found = {}
+        for name in self.names:
+            result = BaselineResult.kept(kept.load(name))
+            if result is None:
+                result = self._measure(name, reporter)
+                kept.save(name, **result.to_arrays())
+                shutil.rmtree(self._folder(name), ignore_errors=True)
+            found[name] = result
+        return found
+
+    def _measure(self, name: str, reporter: Reporter) -> BaselineResult:
+        begun = time.monotonic()
+        baseline = BASELINES[name]()
+        settings: dict[str, object] = {"seed": self.seed}
+        learning = settings_to_learn_by(self.card, self.iterations)
+        if isinstance(baseline, UNetBaseline):
+            spent = _budget(learning)
+            reporter.note(f"{baseline.title} learns with the model's own settings, for {spent}.")
+        effort = Effort(learning, self.seed, self.device, reporter, self._folder(name))
+        baseline.fit(RegionImages(self.learned, self.card, self.seed, reporter), effort)
+        if isinstance(baseline, UNetBaseline) and baseline.result is not None:
+            done = baseline.result.last.iteration
+            settings["iterations"] = done
+            reporter.note(
+                f"{baseline.title} did {done:,} iterations; the model's weights are those of its "
+                f"iteration {self.card.iterations:,}."
+            )
+        settings |= baseline.settings()
+        raw = write_raw_map(
+            self._folder(name) / "raw.tif",
+            BaselineDensities(baseline, self.region),
+            None,
+            Parts(self._folder(name) / "strips"),
+            reporter.stage(f"Mapping {baseline.title}"),
+        )
+        grid, points = self.region.grid, self.region.occurrences.points
+        evaluation = evaluate_map(raw, grid, points, self.region.split, grid)
+        within = self._within_windows(
+            baseline.title,
+            lambda image: pixel_log_density(baseline.density(image), image.points),
+            reporter,
+        )
+        seconds = time.monotonic() - begun
+        return BaselineResult(baseline.title, evaluation, seconds, settings, within)
+
+    def _within_windows(
+        self, title: str, log_density: LogDensity, reporter: Reporter
+    ) -> dict[str, dict[str, Any]]:
+        """Likelihoods by role, in windows of the model's size."""
+        stage = reporter.stage(f"Likelihood of {title}")
+        found = likelihoods(self.region, log_density, stage)
+        return {role: one.to_dict() for role, one in found.items()}
+
+    def _of_the_flow(self, image: Image) -> NDArray[np.float64]:
+        """The model's exact log density at the occurrences of an image."""
+        return FlowView(self.sampler, image, WINDOW_MASS_POINTS).log_density(image.points)
+
+    def _folder(self, name: str) -> Path:
+        return self.place.folder / name
+
+
+def prepare_baselines(
+    names: Sequence[str],
+    card: ModelCard,
+    checkpoint: Path,
+    stack: Stack,
+    occurrences: Occurrences,
+    seed: int,
+    device: torch.device,
+    sampler: FlowSampler,
+    place: Workplace,
+    files: ExitStack,
+    reporter: Reporter,
+) -> BaselineWork:
+    """Look at the region as the model did; what stands in the way is said before any work.
+
+    files: closes what the work reads from.
+    """
+    networks = any(issubclass(BASELINES[name], UNetBaseline) for name in names)
+    ensure_baselines_fit(card, stack.grid, occurrences.points, networks, device)
+    region = region_as_learned(stack, occurrences, card, reporter.stage("Reading layers"))
+    learned = _inside_area(region, card, files, reporter)
+    if not learned.points_by_role()["train"]:
+        raise UserError(
+            "No occurrence lies on the model's training tiles, so baselines have nothing to learn.",
+            "Give the occurrences that the model was trained with, or leave out --baselines.",
+        )
+    iterations = iterations_done(card, checkpoint)
+    return BaselineWork(names, card, region, learned, iterations, seed, device, place, sampler)
+
+
+def _inside_area(region: Region, card: ModelCard, files: ExitStack, reporter: Reporter) -> Region:
+    """The region without what lay outside the area of interest that the model was trained in."""
+    job = card.provenance.get("job", {})
+    path = job.get("aoi")
+    if not path:
+        return region
+    try:
+        area = read_area(path, region.grid, job.get("aoi_layer"))
+    except UserError as error:
+        reporter.warn(
+            "The model was trained inside an area of interest that cannot be read any more, so "
+            f"the baselines learn from all of its training tiles. {error.message}"
+        )
+        return region
+    stage = reporter.stage("Reading layers inside the area")
+    stack = files.enter_context(Stack(region.stack.layers, region.grid, area))
+    return region_as_learned(stack, region.occurrences.inside(area), card, stage)
+
+
+def iterations_done(card: ModelCard, checkpoint: Path) -> int | None:
+    """How many iterations the model's training had, not only up to its best; None if unknown.
+
+    The card tells the best one. The last is in the log that training leaves beside the model.
+    """
+    log = checkpoint.with_name(f"{checkpoint.stem}.log.jsonl")
+    try:
+        first, *lines = log.read_text(encoding="utf-8").splitlines()
+        if json.loads(first)["provenance"] != card.provenance:  # the log of another run
+            return None
+        return int(json.loads(lines[-1])["iteration"])
+    except (OSError, ValueError, KeyError, TypeError, IndexError):
+        return None
+
+
+def settings_to_learn_by(card: ModelCard, iterations: int | None) -> Settings:
+    """The model's, with as many iterations as it did: a clock would tell of the computer."""
+    if iterations is None:
+        return card.settings
+    budget = {"iterations": iterations, "minutes": None}
+    training = card.settings.training.model_copy(update=budget)
+    return card.settings.model_copy(update={"training": training})
+
+
+def _budget(settings: Settings) -> str:
+    training = settings.training
+    found = {"minutes": training.minutes, "iterations": training.iterations}
+    return " or ".join(f"{value:,g} {key}" for key, value in found.items() if value is not None)
+
+
+def _verdict(title: str, gap: Difference, comparisons: int) -> str:
+    points = f"{100 * abs(gap.difference):.0f} points"
+    tiles = f"{gap.tiles} {'tile' if gap.tiles == 1 else 'tiles'}"
+    seen = f"the {gap.occurrences} held-out occurrences on {tiles}"
+    together = f" for all {comparisons} comparisons together" if comparisons > 1 else ""
+    interval = (
+        f"GeoCFM's lead, 95 % interval{together}: {100 * gap.low:+.0f} to "
+        f"{100 * gap.high:+.0f} points"
+    )
+    if gap.low > 0:
+        return (
+            f"GeoCFM earned its keep: of {seen} it captures {points} more than {title}, the best "
+            f"of the others ({interval})."
+        )
+    if gap.high < 0:
+        return (
+            f"GeoCFM did not earn its keep: of {seen} {title} captures {points} more "
+            f"({interval}). Here {title} is the better choice."
+        )
+    if gap.difference > 0:
+        ahead = f"GeoCFM is {points} ahead of {title}, the best of the others"
+    elif gap.difference < 0:
+        ahead = f"{title} is {points} ahead of GeoCFM"
+    else:
+        ahead = f"GeoCFM and {title}, the best of the others, are level"
+    return (
+        f"Whether GeoCFM earned its keep cannot be told: {ahead}, but {seen} are too few to tell "
+        f"that from chance ({interval})."
+    )

@@ -1,0 +1,131 @@
+"""Evaluate: what a model's map is worth on tiles it never saw, and beside other methods."""
+
+from __future__ import annotations
+
+import json
+from contextlib import ExitStack
+from typing import TYPE_CHECKING
+
+from geocfm.data.split import Split
+from geocfm.evaluation.comparison import held_out_captured
+from geocfm.evaluation.evaluate import Evaluation, evaluate_map
+from geocfm.events import Reporter
+from geocfm.geo.occurrences import Occurrences
+from geocfm.job import EvaluateJob, baseline_names
+from geocfm.results import results_of
+from geocfm.run.apply import Application, applying, raw_map
+from geocfm.run.inputs import open_occurrences, write_occurrences
+from geocfm.run.needs import map_disk_bytes
+from geocfm.run.room import ensure_room
+from geocfm.run.workplace import Workplace
+
+if TYPE_CHECKING:
+    from geocfm.run.baselines import BaselineWork
+
+REPORTED_SHARE = 0.1
+
+
+def run_evaluate(job: EvaluateJob, place: Workplace, reporter: Reporter) -> None:
+    """Capture curves on held-out and training tiles, as JSON and pictures."""
+    from geocfm.evaluation.plots import plot_capture, plot_map  # matplotlib takes half a second
+
+    figures, capture, picture, used = results_of(job)
+    provenance = place.provenance.model_dump_json()
+    with applying(job, reporter) as work, ExitStack() as files:
+        grid = work.grid
+        where = job.where or list(work.card.occurrences.where)
+        if where and not job.where:
+            reporter.note(f"Occurrences are filtered as in training: {' and '.join(where)}.")
+        occurrences = open_occurrences(job, grid, where)
+        for sentence in occurrences.warnings:
+            reporter.warn(sentence)
+        split = Split.from_card(work.card.split)
+        others = _prepare_baselines(work, occurrences, job, place, files, reporter)
+        raw = raw_map(work, None, job, place, reporter)
+        evaluation = evaluate_map(raw, grid, occurrences.points, split, work.training_grid)
+        beside = others.beside(evaluation, reporter) if others else None
+        content = evaluation.to_dict() | (beside.to_dict() if beside else {})
+        captured = held_out_captured(evaluation, occurrences.points, split, REPORTED_SHARE)
+        if captured is not None:
+            content[f"held_out_captured_at_{REPORTED_SHARE:g}"] = captured.to_dict()
+        text = json.dumps(
+            {**content, "provenance": place.provenance.model_dump(mode="json")}, indent=1
+        )
+        (place.folder / figures.name).write_text(text, encoding="utf-8")
+        plot_capture(
+            place.folder / capture.name,
+            evaluation.test,
+            evaluation.train,
+            provenance,
+            beside.held_out_curves() if beside else {},
+        )
+        plot_map(
+            place.folder / picture.name,
+            raw.path,
+            1 / raw.mean,
+            grid,
+            occurrences.points,
+            split.on_grid(grid, work.training_grid),
+            "Prospectivity and known occurrences",
+            provenance,
+        )
+        write_occurrences(place, used, grid, occurrences.points, occurrences.ids)
+    for path in (capture, picture, figures):
+        place.deliver(path.name, path)
+    _tell(evaluation, reporter)
+    for sentence in beside.sentences() if beside else []:
+        reporter.note(sentence)
+    reporter.report("evaluation", content)
+    reporter.wrote("evaluation", figures, "all figures")
+    reporter.wrote("picture", capture, "capture curve, held-out and training tiles")
+    reporter.wrote("picture", picture, "the map with the known occurrences")
+    reporter.wrote("occurrences", used, f"{len(occurrences.ids)} occurrences used")
+
+
+def _prepare_baselines(
+    work: Application,
+    occurrences: Occurrences,
+    job: EvaluateJob,
+    place: Workplace,
+    files: ExitStack,
+    reporter: Reporter,
+) -> BaselineWork | None:
+    names = baseline_names(job.baselines)
+    if not names:
+        return None
+    from geocfm.run.baselines import prepare_baselines  # scikit-learn takes a second
+
+    if not place.continued:  # one baseline's map at a time lies beside the model's
+        cells = work.grid.height * work.grid.width
+        ensure_room(place.folder.parent, 2 * map_disk_bytes(cells), "The maps")
+    return prepare_baselines(
+        names,
+        work.card,
+        job.checkpoint,
+        work.stack,
+        occurrences,
+        job.seed,
+        work.device,
+        work.predictor.sampler,
+        place,
+        files,
+        reporter,
+    )
+
+
+def _tell(evaluation: Evaluation, reporter: Reporter) -> None:
+    test, train = evaluation.test, evaluation.train
+    if test.count:
+        reporter.note(
+            f"Held-out tiles: the most prospective {100 * REPORTED_SHARE:.0f} % of the area holds "
+            f"{100 * test.captured(REPORTED_SHARE):.0f} % of the {test.count} occurrences "
+            f"(chance: {100 * REPORTED_SHARE:.0f} %); area under the curve "
+            f"{test.under_curve():.2f} (chance: 0.50)."
+        )
+    else:
+        reporter.warn("No occurrence lies on the held-out tiles, so the model cannot be judged.")
+    if train.count:
+        reporter.note(
+            f"Training tiles, for comparison: {100 * train.captured(REPORTED_SHARE):.0f} % of "
+            f"{train.count} occurrences, area {train.under_curve():.2f}."
+        )
