@@ -119,14 +119,21 @@ class FlowSampler:
         self, encoded: EncodedImages, number: int, stride: int = 1, steps: int = MAP_STEPS
     ) -> NDArray[np.float64]:
         """``log_density`` of one image at the centres of every ``stride``-th pixel each way."""
-        size = encoded.footprints.shape[-1]
-        centres = (np.arange(stride // 2, size, stride) + 0.5) / size
-        points = np.stack(np.meshgrid(centres, centres), axis=-1).reshape(-1, 2)
+        rows = np.arange(stride // 2, encoded.footprints.shape[-1], stride)
+        pixels = np.stack(np.meshgrid(rows, rows, indexing="ij"), axis=-1).reshape(-1, 2)
+        found = self.log_density_of_pixels(encoded, number, pixels, steps)
+        return found.reshape(len(rows), len(rows))
+
+    def log_density_of_pixels(
+        self, encoded: EncodedImages, number: int, pixels: NDArray[np.int64], steps: int = MAP_STEPS
+    ) -> NDArray[np.float64]:
+        """``log_density`` of one image at the centres of pixels (N, 2), each a row and a column."""
+        points = (pixels[:, ::-1] + 0.5) / encoded.footprints.shape[-1]
         parts = [
             self.log_density(encoded, some, np.full(len(some), number), steps)
             for some in np.split(points, range(POINTS_AT_ONCE, len(points), POINTS_AT_ONCE))
         ]
-        return np.concatenate(parts).reshape(len(centres), len(centres))
+        return np.concatenate(parts)
 
     @torch.no_grad()
     def mass(

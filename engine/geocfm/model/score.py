@@ -18,20 +18,20 @@ def make_unet(channels: int, settings: NetworkSettings) -> UNet:
 
 
 class PixelScore(nn.Conv2d):
-    """One logit per pixel from the features of its cell and of the cells around."""
+    """A logit per pixel: each cell of the features has one for every pixel in it.
+
+    The stem put the pixels' values into channels, so the cell knows them apart. One logit a cell,
+    interpolated between, would round off what is narrower than a cell: 0.2 nats on thin arcs.
+    """
 
     def __init__(self, settings: NetworkSettings) -> None:
-        super().__init__(settings.features, 1, 1)
+        super().__init__(settings.features, settings.stem**2, 1)
         self._stem = settings.stem
 
     def forward(self, features: Tensor, size: torch.Size) -> Tensor:  # type: ignore[override]
         """Features (B, D, h, w) to logits (B, H, W) of the pixels."""
         with full_precision(features.device):  # a likelihood is a difference of logits
-            logits = super().forward(features.float())
-            if self._stem > 1:
-                logits = functional.interpolate(
-                    logits, scale_factor=self._stem, mode="bilinear", align_corners=False
-                )
+            logits = functional.pixel_shuffle(super().forward(features.float()), self._stem)
         return logits[:, 0, : size[0], : size[1]]
 
 

@@ -114,6 +114,9 @@ class TrainingSettings(_Settings):
     iterations: int | None = Field(None, ge=1)
     minutes: float | None = Field(None, gt=0)
     batch: int = Field(8, ge=1, description="windows in a step")
+    optimiser: Literal["adamw", "muon"] = Field(
+        "adamw", description="muon: weight matrices by Muon, the rest by AdamW"
+    )
     learning_rate: float = Field(1e-3, gt=0)
     weight_decay: float = Field(1e-2, ge=0)
     clip: float = Field(1.0, gt=0, description="largest norm of the gradient")
@@ -193,16 +196,20 @@ _OUR_SAMPLING = SamplingSettings(solver="midpoint", steps=5, lateness=3.0)
 PRESETS: dict[str, Settings] = {
     "quick": Settings(
         preset="quick",
-        network=NetworkSettings(stem=2, density=True, anchor=2, head_width=64, head_depth=1),
-        training=TrainingSettings(minutes=5, points_per_step=2048, patience=20),
+        network=NetworkSettings(
+            stem=4, width=32, depth=2, density=True, anchor=2, head_width=64, head_depth=1
+        ),
+        training=TrainingSettings(minutes=5, optimiser="muon", points_per_step=2048, patience=20),
         sampling=_OUR_SAMPLING,
     ),
     "full": Settings(
         preset="full",
         network=NetworkSettings(
-            width=48, features=128, density=True, anchor=1, head_width=256, head_depth=3
+            stem=2, width=64, features=128, density=True, anchor=1, head_width=256, head_depth=3
         ),
-        training=TrainingSettings(minutes=60, points_per_step=8192, ema=0.999, patience=20),
+        training=TrainingSettings(
+            minutes=60, optimiser="muon", points_per_step=8192, ema=0.999, patience=20
+        ),
         sampling=_OUR_SAMPLING,
     ),
     "paper-synthetic": Settings(

@@ -20,6 +20,7 @@ from geocfm.events import Reporter
 from geocfm.model.settings import TrainingSettings
 from geocfm.training.ahead import BatchesAhead
 from geocfm.training.ema import AveragedNetwork, Network
+from geocfm.training.muon import Muon
 from geocfm.training.resume import MOMENTS, Position, RunState, Snapshot
 from geocfm.training.schedule import Budget, learning_rate
 
@@ -155,10 +156,9 @@ class _Run(Generic[Network]):
         self._network, self._loss, self._settings = network, loss, settings
         self._device, self._log = device, log
         self.averaged = AveragedNetwork(network, settings.ema)
-        self._optimiser = torch.optim.AdamW(
-            network.parameters(),
-            lr=settings.learning_rate,
-            weight_decay=settings.weight_decay,
+        make = Muon if settings.optimiser == "muon" else torch.optim.AdamW
+        self._optimiser = make(
+            network.parameters(), lr=settings.learning_rate, weight_decay=settings.weight_decay
         )
         self._validation = source.validation()
         self.iteration = 0
@@ -248,10 +248,14 @@ class _Run(Generic[Network]):
         self.waited = position.waited
         self.averaged.network.load_state_dict(state.averaged)
         self.averaged.updates = position.iteration
-        for parameter in self._network.parameters():
+        for name, parameter in self._network.named_parameters():
             self._optimiser.state[parameter] = {
                 "step": torch.tensor(float(position.iteration)),
-                **{moment: torch.zeros_like(parameter) for moment in MOMENTS},
+                **{
+                    moment: torch.zeros_like(parameter)
+                    for moment in MOMENTS
+                    if f"{moment}.{name}" in state.optimised
+                },
             }
         with torch.no_grad():
             for name, tensor in self._optimised().items():
@@ -261,12 +265,12 @@ class _Run(Generic[Network]):
         self._log.truncate()
 
     def _optimised(self) -> dict[str, Tensor]:
-        """The weights, and what Adam knows of each."""
+        """The weights, and what the optimiser knows of each."""
         found: dict[str, Tensor] = {}
         for name, parameter in self._network.named_parameters():
             found[name] = parameter
-            for moment in MOMENTS:
-                found[f"{moment}.{name}"] = self._optimiser.state[parameter][moment]
+            known = self._optimiser.state[parameter]
+            found |= {f"{m}.{name}": known[m] for m in MOMENTS if m in known}
         return found
 
     def write_log(self, loss: float | None = None, validation: float | None = None) -> None:

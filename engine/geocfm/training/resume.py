@@ -1,7 +1,8 @@
 """The state of a run on disk: an interrupted run goes on from it as if nothing had happened.
 
-Three safetensors files. ``state`` holds the weights and both moments of Adam, three times the
-model; it names the two models in the making that belong to it, the averaged weights and the best.
+Three safetensors files. ``state`` holds the weights and the moments of their gradients (of Muon's
+matrices the first only), at most three times the model; it names the two models in the making that
+belong to it, the averaged weights and the best.
 Step i's randomness depends on (seed, i) alone, so no generator needs to be kept.
 """
 
@@ -51,7 +52,7 @@ class RunState:
     """All that a run needs to go on."""
 
     position: Position
-    optimised: Tensors  # weights and Adam's moments
+    optimised: Tensors  # weights, and moments of their gradients
     averaged: Tensors
     best: Snapshot | None
 
@@ -98,8 +99,10 @@ def _fits(state: RunState, network: nn.Module) -> bool:
     expected = {name: tensor.shape for name, tensor in network.state_dict().items()}
     moments = {f"{moment}.{n}": s for moment in MOMENTS for n, s in expected.items()}
     found = {name: tensor.shape for name, tensor in state.optimised.items()}
+    first = {name: shape for name, shape in moments.items() if name.startswith(MOMENTS[0] + ".")}
     averages = [state.averaged] + ([state.best.weights] if state.best else [])
-    return found == {**expected, **moments} and all(
+    whole = {**expected, **first}.items() <= found.items() <= {**expected, **moments}.items()
+    return whole and all(
         {name: tensor.shape for name, tensor in weights.items()} == expected for weights in averages
     )
 

@@ -15,6 +15,7 @@ from geocfm.model.network import (
     residual_head,
     sample_features,
 )
+from geocfm.model.score import PixelScore
 from geocfm.model.settings import PRESETS, NetworkSettings
 from torch import nn
 from torch.nn import functional
@@ -258,6 +259,16 @@ def test_the_density_is_a_softmax_over_the_pixels_with_data(size):
     cells = -(-size // 2)
     assert maps.anchor.weights.shape == (3, cells, cells)
     assert maps.cells == (cells, cells)
+
+
+@pytest.mark.parametrize("size", [12, 11])
+def test_each_pixel_of_a_cell_has_a_logit_of_its_own(size):
+    """Features that hold the pixels of their cells, read as they are, give the image back."""
+    score = PixelScore(SMALL.model_copy(update={"stem": 2, "features": 4})).requires_grad_(False)
+    score.weight[:, :, 0, 0], score.bias[:] = torch.eye(4), 0
+    image = torch.randn(1, 1, 12, 12)
+    logits = score(functional.pixel_unshuffle(image, 2), torch.Size([size, size]))
+    torch.testing.assert_close(logits, image[:, 0, :size, :size])
 
 
 def test_an_anchors_head_reads_its_velocity_and_its_density():

@@ -118,7 +118,7 @@ def measured_bytes(kind, channels, window, batch, points, settings):
 @pytest.mark.skipif(sys.platform != "linux", reason="reads the peak from /proc")
 @pytest.mark.parametrize(
     ("kind", "preset", "window", "batch"),
-    [("training", "quick", 64, 32), ("training", "full", 32, 8), ("mapping", "quick", 96, 32)],
+    [("training", "quick", 64, 32), ("training", "full", 32, 8), ("mapping", "quick", 256, 32)],
 )
 def test_estimates_agree_with_measured_peaks(kind, preset, window, batch):
     settings = settings_of(preset, training__batch=batch)
@@ -305,7 +305,7 @@ def test_training_that_cannot_fit_names_values_that_would(memory):
 
 
 def test_a_large_batch_is_halved_until_it_fits(memory):
-    memory(4 * GB)
+    memory(2.5 * GB)
     grid, points = grid_of(2000, 2000), spread_points(3000, 2000)
     settings = settings_of(training__batch=512, windows__size=128)
     error = refusal(needs.ensure_learning_fits, grid, 3, points, settings, CPU)

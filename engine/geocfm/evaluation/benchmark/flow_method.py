@@ -20,6 +20,7 @@ from geocfm.model.settings import SamplingSettings
 
 STRIDE = 2  # pixels between the places where the density is computed
 SMALL = 96  # pixels; smaller images are computed on every pixel
+DENSEST = 0.15  # of the pixels are computed each by itself: those that the best 5 % are among
 
 
 class FlowMethod(Method):
@@ -43,7 +44,7 @@ class FlowMethod(Method):
                 "solver": "rk4",
                 "nll_steps": EXACT_STEPS,
                 "map_and_mass_steps": MAP_STEPS,
-                "map_stride_px": f"{STRIDE}; 1 up to {SMALL} px",
+                "map_stride_px": f"{STRIDE}; 1 up to {SMALL} px, and on the densest {DENSEST:.0%}",
             },
             "sampling": self._sampler.sampling.model_dump(),
         }
@@ -73,7 +74,7 @@ class FlowView(View):
         return float(self._sampler.mass(self._encoded, self._mass_points, MAP_STEPS)[0])
 
     def density(self) -> Density:
-        """The exact density, between its places log-linear, normalised over the footprint."""
+        """The exact density, log-linear between its places where it is low, normalised."""
         return self._density
 
     @cached_property
@@ -83,7 +84,13 @@ class FlowView(View):
         places = (np.arange(self._size) - stride // 2) / stride
         rows, cols = np.meshgrid(places, places, indexing="ij")
         smooth = map_coordinates(logs, [rows, cols], order=1, mode="nearest")
-        return np.where(self._image.footprint, np.exp(smooth), 0.0)
+        found = np.where(self._image.footprint, smooth, -np.inf)
+        if stride > 1:
+            dense = smooth > np.quantile(smooth, 1 - DENSEST)
+            densest = np.argwhere(dense & self._image.footprint)
+            exact = self._sampler.log_density_of_pixels(self._encoded, 0, densest, MAP_STEPS)
+            found[tuple(densest.T)] = exact
+        return np.exp(found)
 
     @cached_property
     def _density(self) -> Density:
