@@ -115,7 +115,7 @@ class TrainingSettings(_Settings):
     minutes: float | None = Field(None, gt=0)
     batch: int = Field(8, ge=1, description="windows in a step")
     optimiser: Literal["adamw", "muon"] = Field(
-        "adamw", description="muon: weight matrices by Muon, the rest by AdamW"
+        "adamw", description="muon: weight matrices by Muon, the rest by Adam"
     )
     learning_rate: float = Field(1e-3, gt=0)
     weight_decay: float = Field(1e-2, ge=0)

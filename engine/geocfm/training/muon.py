@@ -1,7 +1,11 @@
 """Muon (Jordan et al., 2024): a step goes equally far in every direction of a weight matrix.
 
 Gradients of a matrix lie mostly in a few directions. Muon replaces the averaged gradient U S V^T by
-U V^T, so that the rare directions are learned too. What is no matrix is left to AdamW.
+U V^T, so that the rare directions are learned too. What is no matrix is left to Adam.
+
+A matrix's singular values grow by MATRIX_RATE times the rate at most, and decay by weight_decay
+times it: none exceeds about MATRIX_RATE / weight_decay. That bounds how sharply the network can
+answer, which keeps it from learning few occurrences by heart.
 """
 
 from __future__ import annotations
@@ -11,10 +15,10 @@ from collections.abc import Iterable
 import torch
 from torch import Tensor, nn
 
-LEAST_SIDE = 16  # of a matrix; what is narrower, as a last layer often is, goes by AdamW
-MATRIX_RATE = 10.0  # times the learning rate of AdamW, since a step's size means something else
+LEAST_SIDE = 16  # of a matrix; what is narrower, as a last layer often is, goes by Adam
+MATRIX_RATE = 10.0  # times the learning rate of Adam, since a step's size means something else
 MOMENTUM = 0.95
-BETAS, EPSILON = (0.9, 0.999), 1e-8  # of AdamW
+BETAS, EPSILON = (0.9, 0.999), 1e-8  # of Adam
 ROUNDS = 5
 POLYNOMIAL = (3.4445, -4.7750, 2.0315)  # brings singular values near 1 in few rounds
 
@@ -36,7 +40,7 @@ def is_matrix(parameter: Tensor) -> bool:
 
 
 class Muon(torch.optim.Optimizer):
-    """Matrices by Muon, the rest by AdamW; the state has AdamW's names."""
+    """Matrices by Muon with decay, the rest by Adam without; the state has Adam's names."""
 
     def __init__(self, parameters: Iterable[nn.Parameter], lr: float, weight_decay: float) -> None:
         super().__init__(list(parameters), {"lr": lr, "weight_decay": weight_decay})
@@ -46,9 +50,8 @@ class Muon(torch.optim.Optimizer):
         """One step of every parameter that has a gradient."""
         for group in self.param_groups:
             learned = [p for p in group["params"] if p.grad is not None]
-            if learned and group["weight_decay"]:
-                torch._foreach_mul_(learned, 1 - group["lr"] * group["weight_decay"])
             for parameter in filter(is_matrix, learned):
+                parameter.mul_(1 - group["lr"] * group["weight_decay"])
                 self._turn(parameter, group["lr"] * MATRIX_RATE)
             self._adapt([p for p in learned if not is_matrix(p)], group["lr"])
 

@@ -1,4 +1,4 @@
-"""Muon against the singular value decomposition, and its other half against torch's AdamW."""
+"""Muon against the singular value decomposition, and its other half against torch's Adam."""
 
 import pytest
 import torch
@@ -31,14 +31,14 @@ def test_a_matrix_moves_by_its_orthogonalised_gradient_at_first() -> None:
     torch.testing.assert_close(moved, size * orthogonalised(weight.grad.flatten(1)))
 
 
-def test_what_is_no_matrix_goes_as_by_adamw() -> None:
+def test_what_is_no_matrix_goes_as_by_adam_without_decay() -> None:
     torch.manual_seed(2)
     shapes = [(7,), (2, 64), (LEAST_SIDE - 1, 40), (64, 2)]
     ours = [nn.Parameter(torch.randn(shape)) for shape in shapes]
     theirs = [nn.Parameter(parameter.detach().clone()) for parameter in ours]
     assert not any(map(is_matrix, ours))
     assert is_matrix(torch.empty(LEAST_SIDE, LEAST_SIDE))
-    pair = (Muon(ours, RATE, 0.1), torch.optim.AdamW(theirs, RATE, weight_decay=0.1))
+    pair = (Muon(ours, RATE, 0.1), torch.optim.Adam(theirs, RATE))
     for _ in range(5):
         for own, other in zip(ours, theirs, strict=True):
             own.grad = torch.randn_like(own)
@@ -53,3 +53,16 @@ def test_without_a_gradient_nothing_moves() -> None:
     Muon([weight, bias], RATE, 0.1).step()
     assert (weight == 1).all()
     assert (bias == 1).all()
+
+
+def test_decay_bounds_the_singular_values_of_a_matrix() -> None:
+    """Pulled the same way for ever, they come to rest at MATRIX_RATE / weight_decay."""
+    torch.manual_seed(4)
+    weight, decay = nn.Parameter(torch.zeros(20, 20)), 5.0
+    optimiser = Muon([weight], RATE, decay)
+    pull = torch.randn(20, 20)
+    for _ in range(300):
+        weight.grad = pull
+        optimiser.step()
+    values = torch.linalg.svdvals(weight.detach()) * decay / MATRIX_RATE
+    assert 0.6 < values[-5] <= values[0] < 1.3

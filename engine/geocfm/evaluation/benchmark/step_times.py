@@ -18,6 +18,7 @@ from geocfm.model.settings import NetworkSettings, SamplingSettings
 REPETITIONS = 7  # interleaved, so that what else the machine does meets all alike
 UNET = "unet-seg"
 FULL_UNET = "unet-seg-full"  # whose features are as fine as the image, as in the paper
+PAPER_DEPTH = 3
 
 
 def draw_times(
@@ -50,7 +51,7 @@ def draw_times(
 
         return draw
 
-    full = ours.model_copy(update={"stem": 1})
+    full = ours.model_copy(update={"stem": 1, "depth": PAPER_DEPTH})
     work = {UNET: unet_pass(ours), FULL_UNET: unet_pass(full)}
     work |= {f"{s.solver}-{s.steps}": drawing(s) for s in settings}
     spent: dict[str, list[float]] = {name: [] for name in work}
