@@ -146,7 +146,9 @@ class TrainingSettings(_Settings):
     layer_dropout: float = Field(
         0.0, ge=0, lt=1, description="share of layers hidden from a window; one stays at least"
     )
-    validate_every: int | None = Field(None, ge=1, description="iterations; none: 40 times a run")
+    validate_every: int | None = Field(
+        None, ge=1, description="iterations; none: every fortieth of a run, more often at first"
+    )
     patience: int = Field(0, ge=0, description="stop after so many validations without gain; 0: no")
     save_every: float = Field(
         10.0, ge=0, description="seconds between savings of the state to go on from"

@@ -24,7 +24,8 @@ from geocfm.training.muon import Muon
 from geocfm.training.resume import MOMENTS, Position, RunState, Snapshot
 from geocfm.training.schedule import Budget, learning_rate
 
-VALIDATIONS = 40  # in a run, unless the settings say otherwise
+LONGEST_WAIT, SHORTEST_WAIT = 1 / 40, 1 / 400  # of the budget, from one validation to the next
+WAIT_GROWTH = 0.2  # of what is spent: few occurrences are learned by heart within seconds
 SAVING_SHARE = 20  # times as long as saving takes is the least time between two savings
 
 
@@ -84,7 +85,8 @@ def train(
                 every = settings.validate_every
                 due = run.iteration % every == 0 if every else spent >= run.next_validation
                 if due or spent >= 1:
-                    run.next_validation = spent + 1 / VALIDATIONS
+                    wait = max(WAIT_GROWTH * spent, SHORTEST_WAIT)
+                    run.next_validation = spent + min(wait, LONGEST_WAIT)
                     run.judge()
                 if settings.preview_every and run.iteration % settings.preview_every == 0:
                     preview(run.averaged.network)
