@@ -44,7 +44,7 @@ TINY_SETTINGS = (
     "training.batch=4",
     "training.points_per_step=768",
     "training.ema=0.9",
-    "training.learning_rate=4e-3",
+    "training.learning_rate=2e-3",
     "sampling.steps=6",
 )
 TINY = ["--window", "32", "--tile", "40", "--device", "cpu"]
