@@ -260,7 +260,7 @@ def test_recipes_are_trained_from_the_papers_and_from_ours(
     network = {key: result["settings"]["settings"]["network"] for key, result in kept.items()}
     assert [network[key]["coordinates"] for key in kept] == ["unit", "centred", "centred"]
     assert [network[key]["anchor"] for key in kept] == [0, 2, 2]
-    assert [network[key]["stem"] for key in kept] == [1, 1, 2]
+    assert [network[key]["stem"] for key in kept] == [1, 1, 4]
     # another is added, and those that are there are taken
     benchmark(*command, "no-average")
     assert list(read(folder / "ablation" / "recipe.json")["values"]) == [*kept, "no-average"]
@@ -497,7 +497,7 @@ def test_images_too_large_to_train_with_are_refused_before_anything_is_touched(
     for command in (("synthetic",), ("ablation", "positives")):
         said = benchmark(*command, *large, "--out", tmp_path / "new", code=2)
         assert "Training with images of 2048 px would need about" in said
-        assert "images of 256 px" in said  # 48 GB by 8 x 8
+        assert "images of 512 px" in said  # 10 GB by 4 x 4
     assert not (tmp_path / "new").exists()
     folder = tmp_path / "there"
     small = ("synthetic", *TINY, "--images", 1, "--methods", "uniform", "--out", folder)
