@@ -22,6 +22,7 @@ class SmallFlow:
 
     network: VelocityNetwork
     channels: NDArray[np.float32]
+    lateness: float  # of the solver's steps that suit it
 
     def velocity(self) -> Velocity:
         """Of points of the image, in flow coordinates."""
@@ -49,16 +50,23 @@ def an_arc_and_a_cluster(count: int) -> tuple[NDArray[np.float32], NDArray[np.fl
 
 
 @cache
-def trained_flow() -> SmallFlow:
-    """The same at every call of a session."""
+def trained_flow(*, anchored: bool = False) -> SmallFlow:
+    """The same at every call of a session; with a density head that anchors it, or without."""
     settings = NetworkSettings(
-        width=8, depth=1, features=8, time_dim=8, head_width=32, head_depth=1
+        width=8,
+        depth=1,
+        features=8,
+        time_dim=8,
+        head_width=32,
+        head_depth=1,
+        density=anchored,
+        anchor=int(anchored),
     )
     channels, places = an_arc_and_a_cluster(2000)
     with torch.random.fork_rng():
         torch.manual_seed(3)
         network = VelocityNetwork(2, settings)
-    flow = SmallFlow(network, channels)
+    flow = SmallFlow(network, channels, 3.0 if anchored else 0.0)
     image, points = torch.from_numpy(channels)[None], network.to_flow(torch.from_numpy(places))
     optimiser = torch.optim.AdamW(network.parameters(), lr=RATE)
     schedule = torch.optim.lr_scheduler.OneCycleLR(optimiser, RATE, total_steps=ITERATIONS)
@@ -75,6 +83,9 @@ def trained_flow() -> SmallFlow:
             noise,
             t,
         )
+        if maps.log_density is not None:
+            col, row = torch.from_numpy(places[picked.numpy()] * SIZE).long().clamp(0, SIZE - 1).T
+            loss = loss - maps.log_density[0, row, col].mean()
         optimiser.zero_grad()
         loss.backward()
         torch.nn.utils.clip_grad_norm_(network.parameters(), 1.0)

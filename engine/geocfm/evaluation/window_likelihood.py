@@ -36,6 +36,7 @@ class Likelihood:
     even: float  # what an even density over the same windows gives
     occurrences: int
     windows: int
+    windows_left_out: int  # where a flow has no mass: they are not judged, and speak against it
     tiles: int
 
     def to_dict(self) -> dict[str, object]:
@@ -69,10 +70,12 @@ def likelihoods(region: Region, log_density: LogDensity, stage: Stage) -> dict[s
     for role, chosen in windows.items():
         count = np.zeros(len(region.points))
         nll, even = np.zeros(len(region.points)), np.zeros(len(region.points))
+        left_out = 0
         for window in chosen:
             image = read_image(region, window)
             logs = log_density(image)
             known = np.isfinite(logs)  # a flow may have no mass on a window
+            left_out += not known.all()
             here = region.inside(window)[known]
             count[here] += 1
             nll[here] -= logs[known]
@@ -80,7 +83,7 @@ def likelihoods(region: Region, log_density: LogDensity, stage: Stage) -> dict[s
             done += 1
             stage(done, total)
         if count.any():
-            found[role] = _mean(region, nll, even, count, len(chosen))
+            found[role] = _mean(region, nll, even, count, len(chosen) - left_out, left_out)
     return found
 
 
@@ -90,6 +93,7 @@ def _mean(
     even: NDArray[np.float64],
     count: NDArray[np.float64],
     windows: int,
+    left_out: int,
 ) -> Likelihood:
     """Sums (N,) over the windows of each occurrence: it counts once, with their mean."""
     seen = count > 0
@@ -102,5 +106,6 @@ def _mean(
         even=float((even[seen] / count[seen]).mean()),
         occurrences=int(seen.sum()),
         windows=windows,
+        windows_left_out=left_out,
         tiles=tiles,
     )

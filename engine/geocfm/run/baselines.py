@@ -146,10 +146,16 @@ class Beside:
         others = ", ".join(
             f"{result.title} {result.within_windows['test']['nll']:.2f}"
             for result in self.results.values()
+            if "test" in result.within_windows
         )
+        left_out = ""
+        if own["windows_left_out"]:
+            left_out = (
+                f" {own['windows_left_out']} windows, where GeoCFM has no mass, do not count."
+            )
         return [
             f"Within held-out windows, nats per occurrence (less is better): GeoCFM "
-            f"{own['nll']:.2f}, {others}; chance {own['even']:.2f}."
+            f"{own['nll']:.2f}, {others}; chance {own['even']:.2f}.{left_out}"
         ]
 
 

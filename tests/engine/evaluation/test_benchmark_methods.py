@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 import math
 from dataclasses import replace
 from pathlib import Path
@@ -7,8 +8,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from geocfm.data.image import Image
 from geocfm.data.synthetic import SyntheticSettings, make_image
 from geocfm.errors import UserError
+from geocfm.evaluation.benchmark import flow_method
 from geocfm.evaluation.benchmark.flow_method import FlowMethod
 from geocfm.evaluation.benchmark.kde_map import kde_map
 from geocfm.evaluation.benchmark.methods import (
@@ -38,6 +41,7 @@ from geocfm.evaluation.benchmark.scoring import (
 from geocfm.model.network import new_network
 from geocfm.model.settings import PRESETS, NetworkSettings
 from scipy.stats import gaussian_kde, norm
+from small_flow import trained_flow
 from test_benchmark_tables import result, settings
 
 SIZE = 48
@@ -132,6 +136,20 @@ def test_larger_images_are_computed_between_every_second_pixel(still_flow):
     assert np.log(view.density()[row, col]) == pytest.approx(exact, abs=0.01)
 
 
+def test_where_it_is_dense_every_pixel_is_computed_by_itself(one_thread, monkeypatch):
+    """Between every second pixel a sharp density would be rounded off where it matters most."""
+    flow = trained_flow(anchored=True)
+    sampling = PRESETS["quick"].sampling
+    image = Image(flow.channels, np.ones(flow.channels.shape[1:], bool), np.full((1, 2), 9.0))
+    whole = FlowMethod(flow.network, sampling, CPU).look(image, None).density()
+    monkeypatch.setattr(flow_method, "SMALL", 8)
+    found = FlowMethod(flow.network, sampling, CPU).look(image, None).density()
+    densest = found >= np.quantile(found, 1 - flow_method.DENSEST / 2)
+    ratio = (found / whole)[densest]
+    assert ratio == pytest.approx(ratio.mean(), rel=1e-4)  # but for the sum over the others
+    assert np.abs(np.log(found / whole))[~densest].max() > 0.05
+
+
 def test_oracles_know_how_the_image_was_made(truth):
     image = truth.image()
     happened, _ = density_values(LatentDensity().look(image, truth), image)
@@ -220,6 +238,11 @@ def test_other_settings_in_the_same_folder_are_refused(tmp_path: Path):
     ensure_same(settings(), tmp_path)
     with pytest.raises(UserError, match=r"minutes was 2.0 and is 3.0; training images was 8"):
         ensure_same(settings(minutes=3.0, training_images=9), tmp_path)
+    content = json.loads((tmp_path / "benchmark.json").read_text())
+    assert content.pop("scoring") > 1  # a benchmark from before there was such a number
+    (tmp_path / "benchmark.json").write_text(json.dumps(content))
+    with pytest.raises(UserError, match="scored by another version"):
+        ensure_same(settings(), tmp_path)
     (tmp_path / "benchmark.json").write_text("{}")
     with pytest.raises(UserError, match="cannot be read"):
         ensure_same(settings(), tmp_path)

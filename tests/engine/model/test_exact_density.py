@@ -13,7 +13,6 @@ from geocfm.model.flow import (
     MIDPOINT,
     RK4,
     Tableau,
-    Velocity,
     integrate,
     log_density,
     time_grid,
@@ -22,7 +21,7 @@ from geocfm.model.network import TIME_SCALE, TimeEmbedding
 from numpy.typing import NDArray
 from scipy.ndimage import gaussian_filter
 from scipy.stats import gaussian_kde
-from small_flow import SIZE, trained_flow
+from small_flow import SIZE, SmallFlow, trained_flow
 from torch.distributions import MultivariateNormal
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -86,36 +85,39 @@ def aliasing(tableau: Tableau, steps: int, frequency: torch.Tensor) -> float:
     return float((mean - exact).abs().max())
 
 
-@pytest.fixture(scope="module")
-def velocity() -> Velocity:
-    return trained_flow().velocity()
+@pytest.fixture(scope="module", params=[False, True], ids=["regressed", "anchored"])
+def flow(request: pytest.FixtureRequest) -> SmallFlow:
+    """One that is learned by regression alone, as the paper's, and one as `quick` has it."""
+    return trained_flow(anchored=request.param)
 
 
 @pytest.fixture(scope="module")
-def drawn(velocity: Velocity) -> NDArray[np.float64]:
+def drawn(flow: SmallFlow) -> NDArray[np.float64]:
     """Raw draws (N, 2) in cells of the window, wherever they fell."""
     noise = torch.from_numpy(np.random.default_rng(1).standard_normal((DRAWS, 2))).float()
+    velocity = flow.velocity()
     with torch.no_grad():
-        times = time_grid(MAP_STEPS, 0)
+        times = time_grid(MAP_STEPS, flow.lateness)
         ends = [integrate(velocity, some, times, RK4) for some in torch.split(noise, STRIP)]
-        return trained_flow().network.to_window(torch.cat(ends)).double().numpy() * SIZE
+        return flow.network.to_window(torch.cat(ends)).double().numpy() * SIZE
 
 
-def density(velocity: Velocity, cells: NDArray[np.float64], steps: int) -> NDArray[np.float64]:
+def density(flow: SmallFlow, cells: NDArray[np.float64], steps: int) -> NDArray[np.float64]:
     """Per cell, at points (N, 2) in cells."""
-    network = trained_flow().network
+    network = flow.network
     position = network.to_flow(torch.from_numpy(cells / SIZE).float())
-    per_flow_area = log_density(velocity, position, time_grid(steps, 0), RK4).double().exp().numpy()
+    times = time_grid(steps, flow.lateness)
+    per_flow_area = log_density(flow.velocity(), position, times, RK4).double().exp().numpy()
     found: NDArray[np.float64] = per_flow_area * (network.scale / SIZE) ** 2
     return found
 
 
 @pytest.fixture(scope="module")
-def lattice(velocity: Velocity) -> NDArray[np.float64]:
+def lattice(flow: SmallFlow) -> NDArray[np.float64]:
     """On the window and a margin, at the centres of a cell's quarters."""
     side = np.arange(-MARGIN, SIZE + MARGIN, 1 / PER_CELL) + 0.5 / PER_CELL
     points = np.stack(np.meshgrid(side, side), axis=-1).reshape(-1, 2)
-    return density(velocity, points, MAP_STEPS).reshape(len(side), len(side))
+    return density(flow, points, MAP_STEPS).reshape(len(side), len(side))
 
 
 def counts_of(drawn: NDArray[np.float64], per_cell: int) -> NDArray[np.float64]:
@@ -124,7 +126,7 @@ def counts_of(drawn: NDArray[np.float64], per_cell: int) -> NDArray[np.float64]:
 
 
 def test_it_integrates_to_one_over_a_box_that_holds_the_draws(
-    velocity: Velocity, drawn: NDArray[np.float64], lattice: NDArray[np.float64]
+    flow: SmallFlow, drawn: NDArray[np.float64], lattice: NDArray[np.float64]
 ) -> None:
     least, most = np.floor(drawn.min(axis=0)), np.ceil(drawn.max(axis=0))
     sides = [
@@ -132,7 +134,7 @@ def test_it_integrates_to_one_over_a_box_that_holds_the_draws(
         for low, high in zip(least, most, strict=True)
     ]
     points = np.stack(np.meshgrid(*sides), axis=-1).reshape(-1, 2)
-    integral = density(velocity, points, EXACT_STEPS).sum() / PER_CELL**2
+    integral = density(flow, points, EXACT_STEPS).sum() / PER_CELL**2
     assert integral == pytest.approx(1, abs=0.01)
     assert lattice.max() > 8 * lattice.mean()  # the model has learned something
 
@@ -155,23 +157,21 @@ def test_it_is_where_the_draws_are(
     assert apart(gaussian_filter(exact, 1.5)) > 4 * apart(exact)
 
 
-def test_it_agrees_with_a_kde_of_the_draws(velocity: Velocity, drawn: NDArray[np.float64]) -> None:
+def test_it_agrees_with_a_kde_of_the_draws(flow: SmallFlow, drawn: NDArray[np.float64]) -> None:
     at = drawn[:200]
     narrow = 0.3 / drawn.std(axis=0).mean()  # a kernel of a third of a cell
     by_kde = gaussian_kde(drawn[200:].T, narrow).logpdf(at.T)
-    difference = np.log(density(velocity, at, EXACT_STEPS)) - by_kde
+    difference = np.log(density(flow, at, EXACT_STEPS)) - by_kde
     dense = by_kde > np.quantile(by_kde, 0.1)  # elsewhere too few draws are near
     assert np.abs(difference[dense]).mean() < 0.12
     assert difference[dense].mean() == pytest.approx(0, abs=0.04)
 
 
-def test_it_no_longer_changes_with_more_steps(
-    velocity: Velocity, drawn: NDArray[np.float64]
-) -> None:
+def test_it_no_longer_changes_with_more_steps(flow: SmallFlow, drawn: NDArray[np.float64]) -> None:
     at = drawn[:150]
-    reference = np.log(density(velocity, at, 100))
+    reference = np.log(density(flow, at, 100))
     exact, quick = (
-        np.log(density(velocity, at, steps)) - reference for steps in (EXACT_STEPS, MAP_STEPS)
+        np.log(density(flow, at, steps)) - reference for steps in (EXACT_STEPS, MAP_STEPS)
     )
     assert np.abs(exact).mean() < 0.01
     assert np.abs(quick).mean() < 0.1

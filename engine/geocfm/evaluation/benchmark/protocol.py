@@ -16,6 +16,7 @@ from geocfm.model.settings import PRESETS, Settings
 
 SETTINGS_FILE = "benchmark.json"
 BATCH = 4  # images of a step (paper, Table "optimization settings")
+SCORING = 2  # raised whenever the same network would get other values; 2: densest pixels exact
 BAYES_REDRAWS = 512  # of the latents of each image, for the Bayes row
 CHOICES = ("preset", "minutes", "size", "images", "draws", "training_images", "seed", "device")
 """What a user chooses; all else follows."""
@@ -37,6 +38,7 @@ class BenchmarkSettings(BaseModel):
     device: str
     bayes_redraws: int
     scored_on: Literal["test", "validation"] = "test"  # images
+    scoring: int = 1  # which SCORING; a file that does not tell is of the first
     settings: Settings  # of GeoCFM; the networks it is compared with follow them
     generator: dict[str, Any]
 
@@ -51,7 +53,9 @@ class BenchmarkSettings(BaseModel):
         changed = [key for key in mine if mine[key] != others[key]]
         plain = [key for key in changed if key in CHOICES]
         said = [f"{key.replace('_', ' ')} was {others[key]} and is {mine[key]}" for key in plain]
-        return said or [f"other parameters of the {key}" for key in changed]
+        rest = [key for key in changed if key != "scoring"]
+        said = said or [f"other parameters of the {key}" for key in rest]
+        return [*said, "it was scored by another version"] if "scoring" in changed else said
 
 
 def benchmark_settings(
@@ -88,6 +92,7 @@ def benchmark_settings(
         seed=seed,
         device=device,
         bayes_redraws=BAYES_REDRAWS,
+        scoring=SCORING,
         settings=Settings.model_validate(
             chosen.model_copy(
                 update={
