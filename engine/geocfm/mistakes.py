@@ -49,9 +49,9 @@ def nearest_name(name: str, names: Sequence[str]) -> str:
 
 def choose_names(text: str, known: Sequence[str], what: str) -> list[str]:
     """``all``, or names of ``what`` divided by commas, in the order of the known ones."""
-    if text.strip() == "all":
+    names = [name for part in text.split(",") if (name := part.strip().lower())]
+    if "all" in names:
         return list(known)
-    names = [name.strip() for name in text.split(",") if name.strip()]
     every = f"The {what}s are: {', '.join(known)}."
     for name in names:
         if name not in known:

@@ -211,7 +211,8 @@ def test_the_kde_on_pixels_is_scipys():
 
 def test_methods_are_named_by_commas():
     assert choose_methods("all") == list(METHODS)
-    assert choose_methods("geocfm, rf") == ["rf", "geocfm", *ORACLES]
+    assert choose_methods("all,rf") == list(METHODS)
+    assert choose_methods("GeoCFM, rf") == ["rf", "geocfm", *ORACLES]
     with pytest.raises(UserError, match="Did you mean 'unet-seg'"):
         choose_methods("rf,unetseg")
     with pytest.raises(UserError, match="No method"):
