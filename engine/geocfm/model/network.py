@@ -135,6 +135,10 @@ class VelocityNetwork(nn.Module):
         inputs = settings.features + 2 + settings.time_dim
         if settings.context == "pooled":
             inputs += settings.features
+        if settings.context == "film":
+            self.film = nn.Linear(settings.features, 2 * settings.head_width)
+            nn.init.zeros_(self.film.weight)  # at first nothing is scaled or shifted
+            nn.init.zeros_(self.film.bias)
         if settings.context == "attention":
             self.attend = nn.Conv2d(settings.features, ATTENTIONS, 1)
             inputs += ATTENTIONS * settings.features
@@ -188,14 +192,24 @@ class VelocityNetwork(nn.Module):
             position,
             self.embed(t),
         ]
-        if self.settings.context != "none":
+        if self.settings.context in ("pooled", "attention"):
             parts.append(maps.context[image])
         parts += [sample_features(m, self.to_window(position), image) for m in maps.coarser]
         if maps.anchor is None:
-            return self.head(torch.cat(parts, dim=1))
+            return self._answer(parts, maps, image)
         anchored, logs = anchor_flow(maps.anchor, position, t, image)
         shown = logs.clamp(-LOG_DENSITIES, LOG_DENSITIES) / LOG_DENSITIES
-        return anchored + self.head(torch.cat([*parts, anchored, shown.unsqueeze(1)], dim=1))
+        return anchored + self._answer([*parts, anchored, shown.unsqueeze(1)], maps, image)
+
+    def _answer(self, parts: list[Tensor], maps: FeatureMap, image: Tensor) -> Tensor:
+        """What the head makes of its inputs (N, ...): (N, 2)."""
+        inputs = torch.cat(parts, dim=1)
+        if self.settings.context != "film":
+            answer: Tensor = self.head(inputs)
+            return answer
+        scale, shift = self.film(maps.context)[image].chunk(2, dim=1)
+        modulated: Tensor = self.head[1:](torch.addcmul(shift, self.head[0](inputs), 1 + scale))
+        return modulated
 
     @property
     def scale(self) -> float:

@@ -45,10 +45,11 @@ class NetworkSettings(_Settings):
     scale: float = Field(
         CENTRED_SCALE, gt=0, le=100, description="flow units in a window's side, if centred"
     )
-    context: Literal["pooled", "attention", "none"] = Field(
+    context: Literal["pooled", "film", "attention", "none"] = Field(
         "pooled",
-        description="pooled: the head also reads the window's mean features; attention: means "
-        "over the places it has learned to look at",
+        description="pooled: the head also reads the window's mean features; film: they scale and "
+        "shift what it makes of its inputs; attention: it reads means over the places it has "
+        "learned to look at",
     )
     levels: Literal["finest", "all"] = Field(
         "finest", description="of the UNet, whose features the head reads at a point"

@@ -188,7 +188,7 @@ def _anchor_numbers(network: NetworkSettings, window: int) -> int:
 
 
 def _head_inputs(network: NetworkSettings) -> int:
-    whole = {"pooled": 1, "attention": ATTENTIONS, "none": 0}[network.context]
+    whole = {"pooled": 1, "attention": ATTENTIONS, "film": 0, "none": 0}[network.context]
     levels = network.depth if network.levels == "all" else 0
     return (
         network.features * (1 + whole + levels)

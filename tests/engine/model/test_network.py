@@ -321,6 +321,30 @@ def test_a_stem_reads_features_where_the_pixels_are(size):
     assert network.encode(torch.zeros(1, 1, size, size)).cells == (cells, cells)
 
 
+def test_film_scales_and_shifts_what_the_head_makes_of_its_inputs():
+    """By hand, and not at all with a new network, which is one without context."""
+    settings = SMALL.model_copy(update={"context": "film"})
+    network, images = VelocityNetwork(2, settings), torch.randn(3, 2, 18, 18)
+    position, t, image = torch.randn(12, 2), torch.rand(12), torch.arange(12) % 3
+    with torch.no_grad():
+        network.head[-1].weight.normal_()
+        maps = network.encode(images)
+        plain = VelocityNetwork(2, SMALL.model_copy(update={"context": "none"}))
+        plain.load_state_dict(network.state_dict(), strict=False)
+        untouched = network.velocity(maps, position, t, image)
+        torch.testing.assert_close(untouched, plain.velocity(maps, position, t, image))
+        network.film.weight.normal_()
+        found = network.velocity(maps, position, t, image)
+        inputs = torch.cat(
+            [sample_features(maps, network.to_window(position), image), position, network.embed(t)],
+            dim=1,
+        )
+        scale, shift = (maps.context @ network.film.weight.T)[image].split(16, dim=1)
+        hidden = network.head[0](inputs) * (1 + scale) + shift
+        torch.testing.assert_close(found, network.head[1:](hidden))
+    assert (found - untouched).abs().max() > 0.01
+
+
 def test_attention_is_a_mean_over_the_places_it_has_learned():
     network = trained_like(2, SMALL.model_copy(update={"context": "attention"}))
     images = torch.randn(3, 2, 16, 16)

@@ -84,6 +84,7 @@ RECIPES: dict[str, Recipe] = {
     "even": Recipe("+ even noise and times", {"training.noise": "even"}),
     "late": Recipe("+ more times near 1", {"training.late_times": "2"}),
     "transport": Recipe("+ optimal transport within images", {"training.coupling": "transport"}),
+    "film": Recipe("+ mean features scale and shift the head", {"network.context": "film"}),
     "attention": Recipe("+ attention for the head", {"network.context": "attention"}),
     "levels": Recipe("+ features of all levels for the head", {"network.levels": "all"}),
     "density": Recipe("+ density head", DENSITY),
@@ -98,7 +99,9 @@ RECIPES: dict[str, Recipe] = {
     "coarse-anchor": Recipe(
         "anchor on cells of 4 px", {**DENSITY, **CENTRED, "network.anchor": "4"}, ours=True
     ),
-    "wide-base": Recipe("window of 4 flow units, not 3.46", {"network.scale": "4"}, ours=True),
+    "wide-base": Recipe(
+        "base as narrow as the deposits: 4 flow units", {"network.scale": "4"}, ours=True
+    ),
     "weight": Recipe("density loss weighs 0.1", {"training.density_weight": "0.1"}, ours=True),
 }
 
