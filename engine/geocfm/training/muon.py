@@ -4,8 +4,8 @@ Gradients of a matrix lie mostly in a few directions. Muon replaces the averaged
 U V^T, so that the rare directions are learned too. What is no matrix is left to Adam.
 
 A matrix's singular values grow by MATRIX_RATE times the rate at most, and decay by weight_decay
-times it: none exceeds about MATRIX_RATE / weight_decay. That bounds how sharply the network can
-answer, which keeps it from learning few occurrences by heart.
+times it: none exceeds about MATRIX_RATE / weight_decay. A decay of some units so bounds how sharply
+the network can answer; that of the presets is too small to.
 """
 
 from __future__ import annotations
