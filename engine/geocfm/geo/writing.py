@@ -115,6 +115,7 @@ def open_raster_for_blocks(
     path: str | os.PathLike[str], grid: Grid, *, count: int = 1
 ) -> Iterator[DatasetWriter]:
     """Open a new float raster for windows in any order; cells never written are NaN."""
+    Path(path).unlink(missing_ok=True)  # GDAL would read it first; a killed run's cannot be read
     with (
         bounded_cache(),
         rasterio.open(

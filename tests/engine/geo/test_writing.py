@@ -150,6 +150,18 @@ def test_blocks_may_be_written_and_read_in_any_order(tmp_path):
     assert (tmp_path / "w.tif").stat().st_size < 3e6  # 1 of 8 blocks is there
 
 
+@pytest.mark.parametrize("length", [0, 4, 8, 200])
+def test_what_a_killed_run_left_of_a_raster_is_replaced(tmp_path, length):
+    path, corner = tmp_path / "raw.tif", Window(0, 0, 2, 2).to_rasterio()
+    with open_raster_for_blocks(path, GRIDS["projected"]) as raster:
+        raster.write(np.ones((2, 2), "float32"), 1, window=corner)
+    path.write_bytes(path.read_bytes()[:length])
+    with open_raster_for_blocks(path, GRIDS["projected"]) as raster:
+        raster.write(np.full((2, 2), 7, "float32"), 1, window=corner)
+    with rasterio.open(path) as raster:
+        assert raster.read(1)[:2, :2].tolist() == [[7, 7], [7, 7]]
+
+
 def test_a_failure_leaves_the_old_file(tmp_path):
     path = tmp_path / "map.tif"
     path.write_text("old")
