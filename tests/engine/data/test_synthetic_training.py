@@ -77,20 +77,6 @@ def test_a_share_of_the_points_is_known(keep: float) -> None:
     # the same at every use, and for both kinds of method
     np.testing.assert_array_equal(next(part.disjoint()).points, part.image(0).points)
     assert torch.equal(part.batch(0).points, part.batch(0).points)
-    assert sum(len(b.points) for b in part.validation()) == sum(
-        len(b.points) for b in whole.validation()
-    )
-
-
-def test_validation_is_the_papers_sixteen_images_with_fixed_noise() -> None:
-    batches, again = images_of().validation(), images_of().validation()
-    images = torch.cat([batch.images for batch in batches])
-    assert len(images) == 16
-    for image, seed in zip(images, range(800000, 800016), strict=True):
-        np.testing.assert_array_equal(image.numpy(), make_image(SYNTHETIC, seed).image().channels)
-    for batch, other in zip(batches, again, strict=True):
-        assert torch.equal(batch.noise, other.noise)
-        assert torch.equal(batch.t, other.t)
 
 
 def test_images_are_turned_only_when_asked_for() -> None:

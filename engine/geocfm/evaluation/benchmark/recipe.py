@@ -150,8 +150,7 @@ def run_recipes(
     notes = [
         f"Mean ± standard error over {settings.images} validation images of {settings.size} px, "
         f"{settings.draws} draws each; every recipe trained for {settings.minutes:g} minutes with "
-        f"seed {settings.seed} from preset {settings.preset}. The same images chose the best "
-        "moment of each training.",
+        f"seed {settings.seed} from preset {settings.preset}.",
     ]
     for key, result in results.items():
         notes += missing_notes(RECIPES[key].title, result.values, METRICS)
