@@ -37,6 +37,7 @@ from geocfm.evaluation.benchmark.tables import (
     Group,
     Row,
     Table,
+    counted,
     over_images,
     over_seeds,
 )
@@ -107,7 +108,7 @@ def steps(bench: Bench, parts: Path) -> Found:
     for each in chosen:
         method = FlowMethod(network, each, bench.device)
         name = f"{each.solver}-{each.steps}"
-        title = f"{each.solver.capitalize()}, {_counted(each.steps, 'step')}"
+        title = f"{each.solver.capitalize()}, {counted(each.steps, 'step')}"
         measure = partial(_flow_scores, bench, method, title, STEP_METRICS, number)
         scored[name] = bench.part(parts / f"{name}.json", measure, FLOW)
         notes += _missing(title, scored[name].values, STEP_METRICS)
@@ -130,7 +131,7 @@ def steps(bench: Bench, parts: Path) -> Found:
         f"which UNet-Seg has in Table 1 as well ({times[UNET]:.1f} ms). The paper's passes: its "
         f"milliseconds by its {paper.UNET_PASS_MS} for UNet-Seg.",
         f"Steps shorten towards t = 1 (lateness {sampling.lateness:g}); the default is "
-        f"{sampling.solver}, {_counted(sampling.steps, 'step')}.",
+        f"{sampling.solver}, {counted(sampling.steps, 'step')}.",
         _scored(bench, number),
         *notes,
     ]
@@ -268,8 +269,8 @@ def positives(bench: Bench, parts: Path) -> Found:
     found: dict[str, Part] = {}
     missing: list[str] = []
     bench.reporter.note(
-        f"{len(SHARES) * SEEDS} models are trained for {bench.settings.minutes:g} minutes each, "
-        "but for those that are there already."
+        f"{len(SHARES) * SEEDS} models are trained for "
+        f"{counted(bench.settings.minutes, 'minute')} each, but for those that are there already."
     )
     for share in SHARES:
         for seed in range(first, first + SEEDS):
@@ -293,8 +294,8 @@ def positives(bench: Bench, parts: Path) -> Found:
     headings = ("positives", *(METRIC[key].heading for key in POSITIVE_METRICS))
     notes = (
         f"Mean ± standard deviation over {SEEDS} seeds, each trained for "
-        f"{bench.settings.minutes:g} minutes; of the oracles, which learn nothing, the mean over "
-        "the images and its standard error.",
+        f"{counted(bench.settings.minutes, 'minute')}; of the oracles, which learn nothing, the "
+        "mean over the images and its standard error.",
         f"As the clock ends a training, they had different numbers of iterations: "
         f"{', '.join(iterations)} of the positives.",
         _scored(bench),
@@ -471,11 +472,8 @@ def _missing(row: str, values: Values, metrics: Sequence[str]) -> list[str]:
 def _scored(bench: Bench, draws: int | None = None) -> str:
     settings = bench.settings
     return (
-        f"{_counted(settings.images, 'test image')} of {settings.size} px, "
-        f"{_counted(draws or settings.draws, 'draw')} each; preset {settings.preset}, seed "
-        f"{settings.seed}, {settings.minutes:g} minutes of training; in parentheses the paper's."
+        f"{counted(settings.images, 'test image')} of {settings.size} px, "
+        f"{counted(draws or settings.draws, 'draw')} each; preset {settings.preset}, seed "
+        f"{settings.seed}, {counted(settings.minutes, 'minute')} of training; in parentheses the "
+        "paper's."
     )
-
-
-def _counted(count: int, what: str) -> str:
-    return f"{count} {what}" if count == 1 else f"{count} {what}s"

@@ -17,7 +17,15 @@ from geocfm.evaluation.benchmark.paper import METRICS
 from geocfm.evaluation.benchmark.protocol import ensure_same
 from geocfm.evaluation.benchmark.result_files import MethodResult
 from geocfm.evaluation.benchmark.synthetic import missing_notes, run_methods
-from geocfm.evaluation.benchmark.tables import NOTHING, Cell, Group, Row, Table, over_images
+from geocfm.evaluation.benchmark.tables import (
+    NOTHING,
+    Cell,
+    Group,
+    Row,
+    Table,
+    counted,
+    over_images,
+)
 from geocfm.model.settings import Settings, change_settings
 
 Changes = dict[str, str]
@@ -122,9 +130,9 @@ def run_recipes(
     bench: Bench, folder: Path, keys: Sequence[str]
 ) -> tuple[Table, dict[str, MethodResult]]:
     """Train and score what is not there yet; the table of all recipes that are there."""
+    minutes = counted(bench.settings.minutes, "minute")
     bench.reporter.note(
-        f"{len(keys)} recipes are trained for {bench.settings.minutes:g} minutes each, but for "
-        "those that are there already."
+        f"{len(keys)} recipes are trained for {minutes} each, but for those that are there already."
     )
     results: dict[str, MethodResult] = {}
     benches = {key: recipe_bench(bench, folder, key) for key in RECIPES}
@@ -149,8 +157,8 @@ def run_recipes(
     settings = first.settings
     notes = [
         f"Mean ± standard error over {settings.images} validation images of {settings.size} px, "
-        f"{settings.draws} draws each; every recipe trained for {settings.minutes:g} minutes with "
-        f"seed {settings.seed} from preset {settings.preset}.",
+        f"{settings.draws} draws each; every recipe trained for {minutes} with seed "
+        f"{settings.seed} from preset {settings.preset}.",
     ]
     for key, result in results.items():
         notes += missing_notes(RECIPES[key].title, result.values, METRICS)

@@ -37,6 +37,7 @@ from geocfm.evaluation.benchmark.tables import (
     Row,
     Table,
     best_of,
+    counted,
     over_images,
     without_value,
 )
@@ -102,8 +103,8 @@ def _announce(bench: Bench, missing: Sequence[str], there: int) -> None:
     if trained:
         names = ", ".join(map(title_of, trained))
         bench.reporter.note(
-            f"{names}: {bench.settings.minutes:g} minutes of training each, unless their weights "
-            "are there."
+            f"{names}: {counted(bench.settings.minutes, 'minute')} of training each, unless their "
+            "weights are there."
         )
 
 
@@ -205,8 +206,8 @@ def _notes(found: dict[str, MethodResult]) -> list[str]:
         f"Mean ± standard error over {settings.images} test images of {settings.size} px, each the "
         f"mean over {settings.draws} draws of as many points as were observed; in parentheses the "
         "paper's. Best of the methods in bold.",
-        f"Preset {settings.preset}, seed {settings.seed}, {settings.minutes:g} minutes of training "
-        "for each network; NLL in nats per point and px².",
+        f"Preset {settings.preset}, seed {settings.seed}, {counted(settings.minutes, 'minute')} of "
+        "training for each network; NLL in nats per point and px².",
     ]
     notes += [_calibration(found[key]) for key in CALIBRATED if key in found]
     if "geocfm" in found:

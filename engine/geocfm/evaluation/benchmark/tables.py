@@ -138,6 +138,11 @@ def best_of(estimates: Sequence[Estimate], *, lower_is_better: bool) -> int | No
     return min(known)[1] if known else None
 
 
+def counted(count: float, what: str) -> str:
+    """1 minute, 1.5 minutes."""
+    return f"{count:g} {what}" if count == 1 else f"{count:g} {what}s"
+
+
 def _line(texts: Sequence[str]) -> str:
     return f"| {' | '.join(texts)} |"
 
