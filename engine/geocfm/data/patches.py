@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, fields
-from typing import Protocol, TypeVar
+from typing import Protocol
 
 import numpy as np
 import torch
@@ -17,12 +17,8 @@ from geocfm.data.augmentation import SYMMETRIES, turn_image, turn_points
 from geocfm.model.settings import TrainingSettings
 
 ROUNDING = 1e-9  # cells; 7 / 220 * 220 is a little less than 7
-VALIDATION_POINTS = 8192  # noised points of all validation windows together
 LEAST_CHANCE = 1e-7  # whose normal is 5.2; that of 0 would be infinite
 MOST_COUPLED = 512  # points whose noise is exchanged by optimal transport: cubic in their number
-VALIDATION_STREAM = 2**31  # keeps the validation noise apart from every training step's
-
-Place = TypeVar("Place")
 
 
 @dataclass(frozen=True)
@@ -155,21 +151,3 @@ def _transported(
             _, chosen = linear_sum_assignment(points[some] @ noise[some].T, maximize=True)
             handed[some] = noise[some[chosen]]
     return handed
-
-
-def validation_batches(
-    places: Sequence[Place],
-    read: Callable[[Place, np.random.Generator], Example],
-    settings: TrainingSettings,
-    seed: int,
-) -> list[Batch]:
-    """All places in batches, as they are, with noise that depends on the seed alone."""
-    size = settings.batch
-    groups = [places[i : i + size] for i in range(0, len(places), size)]
-    noising = TrainingSettings(points_per_step=VALIDATION_POINTS // max(len(groups), 1))
-    batches = []
-    for number, group in enumerate(groups):
-        generator = np.random.default_rng([seed, VALIDATION_STREAM, number])
-        examples = [read(place, generator) for place in group]
-        batches.append(make_batch(examples, noising, generator))
-    return batches

@@ -11,13 +11,14 @@ from geocfm.data.patches import (
     count_image,
     make_batch,
     repeated_points,
-    validation_batches,
 )
 from geocfm.data.region import Region
 from geocfm.errors import UserError
 from geocfm.geo.grid import Window
 from geocfm.model.settings import TrainingSettings
 
+VALIDATION_POINTS = 8192  # noised points of all validation windows together
+VALIDATION_STREAM = 2**31  # keeps the validation noise apart from every training step's
 VALIDATION_WINDOWS = 48  # at most, spread evenly over those there are
 
 
@@ -52,10 +53,15 @@ class RegionBatches:
         spread = np.linspace(0, len(starts) - 1, min(len(starts), VALIDATION_WINDOWS)).astype(int)
         windows = [self._region.window(start) for start in starts[spread]]
 
-        def read(window: Window, generator: np.random.Generator) -> Example:
-            return read_example(self._region, window, generator)
-
-        return validation_batches(windows, read, self._settings, self._seed)
+        size = self._settings.batch
+        groups = [windows[first : first + size] for first in range(0, len(windows), size)]
+        noising = TrainingSettings(points_per_step=VALIDATION_POINTS // max(len(groups), 1))
+        batches = []
+        for number, group in enumerate(groups):
+            generator = np.random.default_rng([self._seed, VALIDATION_STREAM, number])
+            examples = [read_example(self._region, window, generator) for window in group]
+            batches.append(make_batch(examples, noising, generator))
+        return batches
 
 
 def read_example(

@@ -42,6 +42,7 @@ from geocfm.inference.parts import Arrays, Parts
 from geocfm.inference.regional_map import write_raw_map
 from geocfm.model.checkpoint import ModelCard
 from geocfm.model.settings import Settings
+from geocfm.run.learn import describe_budget
 from geocfm.run.needs import ensure_baselines_fit
 from geocfm.run.workplace import Workplace
 
@@ -214,7 +215,7 @@ class BaselineWork:
         settings: dict[str, object] = {"seed": self.seed}
         learning = settings_to_learn_by(self.card, self.iterations)
         if isinstance(baseline, UNetBaseline):
-            spent = _budget(learning)
+            spent = describe_budget(learning)
             reporter.note(f"{baseline.title} learns with the model's own settings, for {spent}.")
         effort = Effort(learning, self.seed, self.device, reporter, self._folder(name))
         baseline.fit(RegionImages(self.learned, self.card, self.seed, reporter), effort)
@@ -330,12 +331,6 @@ def settings_to_learn_by(card: ModelCard, iterations: int | None) -> Settings:
     budget = {"iterations": iterations, "minutes": None}
     training = card.settings.training.model_copy(update=budget)
     return card.settings.model_copy(update={"training": training})
-
-
-def _budget(settings: Settings) -> str:
-    training = settings.training
-    found = {"minutes": training.minutes, "iterations": training.iterations}
-    return " or ".join(f"{value:,g} {key}" for key, value in found.items() if value is not None)
 
 
 def _verdict(title: str, gap: Difference, comparisons: int) -> str:

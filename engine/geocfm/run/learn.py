@@ -165,7 +165,7 @@ def run_train(job: TrainJob, place: Workplace, reporter: Reporter) -> None:
         weights = sum(parameter.numel() for parameter in network.parameters())
         reporter.note(
             f"Training preset '{settings.preset}' ({weights / 1e6:.2f} million weights) on "
-            f"{describe_device(device)}, {_budget(settings)}."
+            f"{describe_device(device)}, {describe_budget(settings)}."
         )
         earlier = load_state(place.folder, network) if place.continued else None
         if earlier is not None:
@@ -248,7 +248,8 @@ def make_card(
     )
 
 
-def _budget(settings: Settings) -> str:
+def describe_budget(settings: Settings) -> str:
+    """How long a training may last, as a part of a sentence."""
     minutes, iterations = settings.training.minutes, settings.training.iterations
     bounds = []
     if iterations:

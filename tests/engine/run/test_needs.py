@@ -88,8 +88,8 @@ channels, window, batch, points = map(int, (channels, window, batch, points))
 settings = Settings.model_validate_json(text)
 before = status("VmRSS")
 network = VelocityNetwork(channels, settings.network)
-images = torch.ones(batch, channels, window, window)
 if kind == "training":
+    images = torch.ones(batch, channels, window, window)
     average = AveragedNetwork(network, 0.9)
     optimiser = torch.optim.AdamW(network.parameters())
     for _ in range(2):
@@ -101,7 +101,10 @@ if kind == "training":
         flow_loss(network, some).backward()
         optimiser.step()
         average.update(network)
-else:
+else:  # as Predictor.encode holds them: values, channels of each window, and all together
+    values = [np.ones((channels, window, window), np.float32) for _ in range(batch)]
+    read = [np.array(one) for one in values]
+    images = torch.from_numpy(np.stack(read))
     with torch.no_grad():
         network.encode(images)
 print(status("VmHWM") - before)
