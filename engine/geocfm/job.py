@@ -47,8 +47,8 @@ def _refuse_no_name(value: Any) -> Any:
 def _ending_in(*suffixes: str) -> AfterValidator:
     """A check of a file's name: programs go by its ending."""
 
-    def check(path: Path) -> Path:
-        if path.suffix.lower() not in suffixes:
+    def check(path: Path | None) -> Path | None:
+        if path is not None and path.suffix.lower() not in suffixes:
             raise ValueError(f"its name must end in {' or '.join(suffixes)}")
         return path
 
@@ -104,6 +104,7 @@ OptionalExtent = Annotated[
 BaselineNames = Annotated[str | None, AfterValidator(_refuse_unknown_baselines)]
 ModelName = Annotated[FileName, _ending_in(".safetensors")]
 MapName = Annotated[FileName, _ending_in(".tif", ".tiff")]
+OptionalMapName = Annotated[OptionalFileName, _ending_in(".tif", ".tiff")]
 PointsName = Annotated[FileName, _ending_in(".gpkg", ".geojson", ".json", ".csv")]
 
 
@@ -203,6 +204,20 @@ class TrainJob(LearningJob, WritingJob):
     iterations: int | None = Field(
         None, ge=1, le=MOST_STEPS, description="Train for so many steps."
     )
+    ensemble: int = Field(
+        1,
+        ge=1,
+        le=20,
+        description="Train so many networks, each from its own seed and its own choice of blocks "
+        "of occurrences; they share the minutes. Their disagreement is the map's uncertainty.",
+    )
+    folds: int | None = Field(
+        None,
+        ge=2,
+        le=20,
+        description="Cross-validate by so many groups of tiles, which share the minutes with a "
+        "last training on all tiles.",
+    )
     seed: int = Field(1, ge=0, lt=2**63, description="Same seed, same result.")
     device: str = Field("auto", pattern=DEVICE, description="auto, cpu, cuda, cuda:1 or mps.")
     out: ModelName = Field(description="The model to write, a .safetensors file.")
@@ -214,8 +229,10 @@ class ApplyingJob(_Rasters, WritingJob):
     checkpoint: FileName = Field(description="A model made by 'geocfm train'.")
     seed: int = Field(1, ge=0, lt=2**63, description="Same seed, same result.")
     device: str = Field("auto", pattern=DEVICE, description="auto, cpu, cuda, cuda:1 or mps.")
-    combine: Literal["average"] = Field(
-        "average", description="How overlapping windows are combined: average."
+    combine: Literal["auto", "average", "consistent", "head", "count"] = Field(
+        "auto",
+        description="How windows compare: average (all alike), consistent (as their overlaps "
+        "say), head (as the density head says, and overlaps), count (as the count head says).",
     )
     solver: Literal["euler", "midpoint", "heun"] | None = Field(
         None, description="euler, midpoint or heun; the model's own by default."
@@ -231,9 +248,32 @@ class RegionJob(ApplyingJob, _AreaChoice):
     )
 
 
-class MapJob(RegionJob):
+class MappingJob(ApplyingJob):
+    """A job that maps the density of a model."""
+
+    density: Literal["auto", "kde", "exact", "head"] = Field(
+        "auto",
+        description="kde (from draws), exact (the flow integrated backwards: slow) or head (the "
+        "density head, in one pass); auto takes the head if the model has one.",
+    )
+    temperature: float = Field(
+        1.0, gt=0, le=10, description="Exponent of the density; below 1 the map is flatter."
+    )
+
+
+class MapJob(MappingJob, RegionJob):
     """Make the prospectivity map: relative density as a Cloud Optimized GeoTIFF."""
 
+    uncertainty: OptionalMapName = Field(
+        None,
+        description="Also write how the members of an ensemble disagree, and where the layers lie "
+        "outside what the model has seen, .tif.",
+    )
+    monte_carlo_error: OptionalMapName = Field(
+        None,
+        description="Also write the error of a map from draws that comes of their number alone, "
+        ".tif; it says nothing of geology.",
+    )
     out: MapName = Field(description="The GeoTIFF to write, .tif.")
 
 
@@ -247,7 +287,7 @@ class SampleJob(RegionJob):
     out: PointsName = Field(description="The points to write: .gpkg, .geojson or .csv.")
 
 
-class EvaluateJob(ApplyingJob, OccurrenceInput):
+class EvaluateJob(MappingJob, OccurrenceInput):
     """Measure the model on the tiles it never saw: capture curve as JSON and plots."""
 
     baselines: BaselineNames = Field(

@@ -9,6 +9,7 @@ from pathlib import Path
 from geocfm.job import (
     AblationJob,
     EvaluateJob,
+    MapJob,
     MemoryJob,
     SampleJob,
     SyntheticBenchmarkJob,
@@ -38,6 +39,8 @@ def results_of(job: WritingJob) -> list[Path]:
         return observed + [out / TRUTH / f"{name}.tif" for name in ("intensity", "bayes", "latent")]
     if isinstance(job, MemoryJob):
         return [out / "memory.json"]
+    if isinstance(job, MapJob):
+        return [out, *filter(None, (job.uncertainty, job.monte_carlo_error))]
     described = sidecar(out) if isinstance(job, SampleJob) else None
     return [out, described] if described else [out]
 

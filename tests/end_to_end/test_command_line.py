@@ -426,7 +426,7 @@ def test_evaluation_filters_as_training_did(
     with safetensors.safe_open(trained.checkpoint, "pt") as file:
         weights = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
     other = tmp_path / "filtered.safetensors"
-    other.write_bytes(checkpoint_bytes(weights, card.model_copy(update={"occurrences": seen})))
+    other.write_bytes(checkpoint_bytes([weights], card.model_copy(update={"occurrences": seen})))
     result = geocfm(
         "evaluate",
         *("--checkpoint", other, *small_region.raster_options),

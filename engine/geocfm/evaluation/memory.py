@@ -26,7 +26,7 @@ from geocfm.errors import UserError
 from geocfm.events import Reporter
 from geocfm.geo.grid import Grid
 from geocfm.geo.writing import write_points
-from geocfm.inference.regional_map import OVERLAP
+from geocfm.inference.region_windows import OVERLAP
 
 PIECE = 1000  # cells of the small files that the VRTs repeat
 CELL_M = 100.0

@@ -18,7 +18,7 @@ from geocfm.events import Reporter
 from geocfm.geo.grid import Window
 from geocfm.inference.density import relative
 from geocfm.inference.mosaic import MappedWindow, Mosaic
-from geocfm.inference.regional_map import OVERLAP
+from geocfm.inference.region_windows import OVERLAP
 from geocfm.model.checkpoint import ModelCard
 
 SIDE = 256  # cells of the squares in which a map is made cell by cell

@@ -6,8 +6,9 @@ import csv
 import math
 import os
 import secrets
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from xml.sax.saxutils import escape, quoteattr
@@ -34,20 +35,31 @@ RELATIVE_ROUNDING = 1e-5  # the COG driver keeps six digits of the scale
 POINT_DRIVERS = {".gpkg": "GPKG", ".geojson": "GeoJSON", ".json": "GeoJSON"}
 
 # The COG driver can only copy, so what it copies must already be scaled, named and tagged.
-DESCRIBED_BAND = """<VRTDataset rasterXSize="{width}" rasterYSize="{height}">
+DESCRIBED = """<VRTDataset rasterXSize="{width}" rasterYSize="{height}">
   <SRS>{crs}</SRS><GeoTransform>{c!r},{a!r},{b!r},{f!r},{d!r},{e!r}</GeoTransform>
-  <Metadata>{tags}</Metadata>
-  <VRTRasterBand dataType="Float32" band="1" blockXSize="{tile}" blockYSize="{tile}">
+  <Metadata>{tags}</Metadata>{bands}
+</VRTDataset>"""
+DESCRIBED_BAND = """
+  <VRTRasterBand dataType="Float32" band="{number}" blockXSize="{tile}" blockYSize="{tile}">
     <Description>{name}</Description><UnitType>{unit}</UnitType><NoDataValue>nan</NoDataValue>
     <ComplexSource>
       <SourceFilename relativeToVRT="0" shared="0">{path}</SourceFilename>
-      <SourceBand>1</SourceBand>
+      <SourceBand>{source}</SourceBand>
       <SrcRect xOff="0" yOff="0" xSize="{width}" ySize="{height}"/>
       <DstRect xOff="0" yOff="0" xSize="{width}" ySize="{height}"/>
       <ScaleOffset>0</ScaleOffset><ScaleRatio>{scale!r}</ScaleRatio><NODATA>nan</NODATA>
     </ComplexSource>
-  </VRTRasterBand>
-</VRTDataset>"""
+  </VRTRasterBand>"""
+
+
+@dataclass(frozen=True)
+class Band:
+    """A band of a result: from which band it is copied, its name and unit, and times what."""
+
+    source: int
+    name: str
+    unit: str
+    scale: float = 1.0
 
 
 def ensure_writable(path: str | os.PathLike[str]) -> None:
@@ -144,15 +156,13 @@ def write_cog(
     source_path: str | os.PathLike[str],
     out_path: str | os.PathLike[str],
     *,
-    band_name: str,
-    unit: str,
+    bands: Sequence[Band],
     tags: Mapping[str, str],
-    scale: float = 1.0,
 ) -> None:
-    """Copy a one-band raster, times `scale`, to a Cloud Optimized GeoTIFF that carries `tags`."""
+    """Copy bands of a raster to a Cloud Optimized GeoTIFF that carries `tags`."""
     with atomic_path(out_path) as temporary, bounded_cache():
         with rasterio.open(source_path) as source:
-            text = _described_band(source, os.fspath(source_path), band_name, unit, tags, scale)
+            text = _described(source, os.fspath(source_path), bands, tags)
         with rasterio.open(text) as described:
             rasterio.shutil.copy(
                 described,
@@ -168,48 +178,56 @@ def write_cog(
             ensure_complete(temporary, raster_totals(described))
 
 
-def raster_totals(raster: DatasetReader) -> tuple[int, float]:
-    """How many cells of band 1 have data, and their sum."""
-    count, total = 0, 0.0
+def raster_totals(raster: DatasetReader) -> list[tuple[int, float]]:
+    """How many cells of each band have data, and their sum."""
+    counts, totals = np.zeros(raster.count, dtype=np.int64), np.zeros(raster.count)
     for row in range(0, raster.height, TILE):
         window = rasterio.windows.Window(0, row, raster.width, min(TILE, raster.height - row))
-        values = raster.read(1, window=window)
+        values = raster.read(window=window)
         valid = np.isfinite(values)
-        count += int(valid.sum())
-        total += float(values[valid].sum(dtype=np.float64))
-    return count, total
+        counts += valid.sum(axis=(1, 2))
+        totals += np.where(valid, values, 0).sum(axis=(1, 2), dtype=np.float64)
+    return list(zip(counts.tolist(), totals.tolist(), strict=True))
 
 
-def ensure_complete(path: str | os.PathLike[str], expected: tuple[int, float]) -> None:
-    """GDAL may lose what a full disk refuses when it closes a file, and not say so."""
+def ensure_complete(path: str | os.PathLike[str], expected: Sequence[tuple[int, float]]) -> None:
+    """GDAL may lose what a full disk refuses when it closes a file, and not say so.
+
+    expected: what is known of the first bands.
+    """
     try:
         with rasterio.open(path) as raster:
-            count, total = raster_totals(raster)
+            found = raster_totals(raster)
     except RasterioError as error:
         raise disk_full(Path(path).parent) from error
-    if count != expected[0] or not math.isclose(total, expected[1], rel_tol=RELATIVE_ROUNDING):
-        raise disk_full(Path(path).parent)
+    for (count, total), (known, summed) in zip(found, expected, strict=False):
+        if count != known or not math.isclose(total, summed, rel_tol=RELATIVE_ROUNDING):
+            raise disk_full(Path(path).parent)
 
 
-def _described_band(
-    source: DatasetReader,
-    path: str,
-    name: str,
-    unit: str,
-    tags: Mapping[str, str],
-    scale: float,
+def _described(
+    source: DatasetReader, path: str, bands: Sequence[Band], tags: Mapping[str, str]
 ) -> str:
     items = (f"<MDI key={quoteattr(key)}>{escape(tag)}</MDI>" for key, tag in tags.items())
-    return DESCRIBED_BAND.format(
-        width=source.width,
-        height=source.height,
+    size = {"width": source.width, "height": source.height}
+    described = (
+        DESCRIBED_BAND.format(
+            number=number + 1,
+            source=band.source,
+            tile=TILE,
+            name=escape(band.name),
+            unit=escape(band.unit),
+            path=escape(path),
+            scale=float(band.scale),
+            **size,
+        )
+        for number, band in enumerate(bands)
+    )
+    return DESCRIBED.format(
         crs=escape(source.crs.to_wkt()),
         tags="".join(items),
-        tile=TILE,
-        name=escape(name),
-        unit=escape(unit),
-        path=escape(path),
-        scale=float(scale),
+        bands="".join(described),
+        **size,
         **{key: getattr(source.transform, key) for key in "abcdef"},
     )
 

@@ -25,6 +25,7 @@ EXACT_STEPS = 50  # log-density right to 0.01 to 0.03 nats at a point
 MAP_STEPS = 19  # to about 0.1 nats at a point and 3 % in the sum: enough to rank cells
 MASS_POINTS = 4096
 POINTS_AT_ONCE = 16_384  # whose gradients are in memory together
+LEAST_CHANCE = 1e-7  # whose normal is 5.2; that of 0 would be infinite
 
 Noise = Callable[[int, int, int], NDArray[np.float32]]
 """(image of the batch, count, attempt) -> (count, 2) standard normal, of that image alone."""
@@ -140,7 +141,7 @@ class FlowSampler:
         self, encoded: EncodedImages, count: int = MASS_POINTS, steps: int = MAP_STEPS
     ) -> NDArray[np.float64]:
         """Share (B,) of all draws that fall on data, from ``count`` (a power of two) even ones."""
-        start = _even_normal(count)
+        start = even_normal(count)
         share = np.zeros(len(encoded.footprints))
         for number in range(len(share)):
             image = np.full(count, number)
@@ -183,7 +184,11 @@ def on_data(
     return inside & footprints[image, row, col]
 
 
-def _even_normal(count: int) -> NDArray[np.float32]:
-    """(count, 2) points of a Sobol net, in the middle of their strata, as standard normals."""
-    net = qmc.Sobol(2, scramble=False).random_base2(count.bit_length() - 1) + 0.5 / count
-    return ndtri(net).astype(np.float32)
+def even_normal(count: int, shift: NDArray[np.float64] | float = 0.0) -> NDArray[np.float32]:
+    """(count, 2) points of a Sobol net, in the middle of their strata, as standard normals.
+
+    shift: (2,) moves the net around, so that another one comes out as even.
+    """
+    net = qmc.Sobol(2, scramble=False).random_base2(max(count - 1, 0).bit_length())[:count]
+    moved = (net + 0.5 / count + shift) % 1
+    return ndtri(moved.clip(LEAST_CHANCE, 1 - LEAST_CHANCE)).astype(np.float32)

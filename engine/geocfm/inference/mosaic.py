@@ -1,15 +1,13 @@
 """Overlapping windows become one map without seams.
 
-A window's density has mean 1 over its own data, so windows compare only through their levels:
-the mean density of each window relative to the region. ``average`` takes all levels as equal,
-which is the paper's object pi(p | d) of each window, blended. Other ways of combining windows
-are other functions in LEVELS.
+A window's density has mean 1 over its own data, so windows compare only through their levels
+(levels.py): the mean density of each window relative to the others.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -92,20 +90,12 @@ def _overlay(starts: Sequence[int], taper: NDArray[np.float64]) -> NDArray[np.fl
     return total
 
 
-Levels = Callable[[Sequence[Window]], NDArray[np.float64]]
-
-
-def equal_levels(windows: Sequence[Window]) -> NDArray[np.float64]:
-    """Every window is as rich as any other."""
-    return np.ones(len(windows))
-
-
-LEVELS: dict[str, Levels] = {"average": equal_levels}
-
-
 @dataclass(frozen=True)
 class MappedWindow:
-    """A window's relative density (mean 1 over its data), level included; zero off its data."""
+    """A window's relative density (..., P, P), level included; zero off its data.
+
+    Before P, P may come the members of an ensemble and repetitions, which are blended side by side.
+    """
 
     window: Window
     density: NDArray[np.float64]
@@ -115,27 +105,27 @@ class MappedWindow:
 def blend(
     mosaic: Mosaic, mapped: Iterator[MappedWindow], first: int = 0
 ) -> Iterator[tuple[Window, NDArray[np.float32]]]:
-    """Finished strips (window, values) of the map from windows that come row by row.
+    """Finished strips (window, values (..., rows, columns)) from windows that come row by row.
 
     Only one row of windows is held at a time. Cells without data in any window are NaN. Windows
     may begin with the ``first`` row of them; strips that earlier rows reach into are then wrong.
     """
     size, width = mosaic.size, mosaic.grid.width
     weight = np.outer(mosaic.taper, mosaic.taper)
-    span = max(width, size)
-    total, weights = np.zeros((size, span)), np.zeros((size, span))
     waiting = next(mapped, None)
+    weights = np.zeros((size, max(width, size)))
+    total = np.zeros((*(waiting.density.shape[:-2] if waiting else ()), *weights.shape))
     for strip in mosaic.strips()[first:]:
         while waiting is not None and waiting.window.row == strip.row:
-            here = (slice(None), slice(waiting.window.col, waiting.window.col_stop))
+            here = (..., slice(waiting.window.col, waiting.window.col_stop))
             used = np.where(waiting.footprint, weight, 0.0)
             total[here] += used * waiting.density
             weights[here] += used
             waiting = next(mapped, None)
         done = strip.height
         with np.errstate(invalid="ignore"):
-            values = (total[:done, :width] / weights[:done, :width]).astype(np.float32)
+            values = (total[..., :done, :width] / weights[:done, :width]).astype(np.float32)
         yield strip, values
         for rows in (total, weights):
-            rows[:-done] = rows[done:].copy()
-            rows[-done:] = 0
+            rows[..., :-done, :] = rows[..., done:, :].copy()
+            rows[..., -done:, :] = 0

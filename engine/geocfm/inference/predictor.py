@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from copy import copy
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -12,7 +13,12 @@ from numpy.typing import NDArray
 
 from geocfm.data.encoding import Encoder
 from geocfm.geo.grid import Grid, Window
-from geocfm.inference.flow_sampler import EncodedImages, FlowSampler, WindowDraws
+from geocfm.inference.flow_sampler import (
+    EncodedImages,
+    FlowSampler,
+    WindowDraws,
+    even_normal,
+)
 from geocfm.model.checkpoint import Checkpoint
 from geocfm.model.settings import SamplingSettings
 
@@ -29,42 +35,32 @@ class Layers(Protocol):
 
 
 @dataclass(frozen=True)
-class EncodedWindows(EncodedImages):
-    """Windows after the UNet, and which they are."""
+class WindowImages:
+    """Windows as a network sees them: channels (B, C, P, P) and where there is data (B, P, P)."""
 
-    windows: tuple[Window, ...]
+    channels: NDArray[np.float32]
+    footprints: NDArray[np.bool_]
 
 
-class Predictor:
-    """Windows have the training size: GroupNorm makes the features depend on it."""
+class WindowReader:
+    """Reads windows as images, and remembers the last batch: members of an ensemble share it."""
 
-    def __init__(
-        self,
-        checkpoint: Checkpoint,
-        layers: Layers,
-        sampling: SamplingSettings,
-        device: torch.device,
-    ) -> None:
-        self.card, self.layers, self.sampling = checkpoint.card, layers, sampling
-        self.sampler = FlowSampler(checkpoint.network, sampling, device)
-        self._encoder = Encoder(self.card.layers, self.card.settings.windows)
+    def __init__(self, layers: Layers, encoder: Encoder) -> None:
+        self._layers, self._encoder = layers, encoder
         self._class_cells: dict[str, NDArray[np.int64]] = {}  # unknown and all, per class layer
+        self._last: tuple[tuple[Window, ...], WindowImages] | None = None
 
-    @property
-    def window_size(self) -> int:
-        """Cells of a window's side."""
-        return self.card.window_size
-
-    def encode(self, windows: Sequence[Window]) -> EncodedWindows:
-        """Read the windows and make their features."""
-        values = [self.layers.read(window) for window in windows]
-        for window_values in values:
-            for name, cells in self._encoder.unknown_classes(window_values).items():
-                self._class_cells[name] = self._class_cells.get(name, 0) + np.array(cells)
-        read = [self._encoder.encode(window_values) for window_values in values]
-        channels = np.stack([channels for channels, _ in read])
-        encoded = self.sampler.encode(channels, np.stack([footprint for _, footprint in read]))
-        return EncodedWindows(encoded.maps, encoded.footprints, tuple(windows))
+    def read(self, windows: tuple[Window, ...]) -> WindowImages:
+        """The windows' channels and footprints."""
+        if self._last is None or self._last[0] != windows:
+            values = [self._layers.read(window) for window in windows]
+            for window_values in values:
+                for name, cells in self._encoder.unknown_classes(window_values).items():
+                    self._class_cells[name] = self._class_cells.get(name, 0) + np.array(cells)
+            read = [self._encoder.encode(window_values) for window_values in values]
+            channels, footprints = (np.stack(arrays) for arrays in zip(*read, strict=True))
+            self._last = windows, WindowImages(channels, footprints)
+        return self._last[1]
 
     def warnings(self) -> list[str]:
         """What the layers read so far hold that the model has never seen."""
@@ -75,14 +71,76 @@ class Predictor:
             if unknown
         ]
 
+
+@dataclass(frozen=True)
+class EncodedWindows(EncodedImages):
+    """Windows after the UNet, and which they are."""
+
+    windows: tuple[Window, ...]
+
+
+class Predictor:
+    """One network of a checkpoint at work; ``members`` are all of them, each like this one.
+
+    Windows have the training size: GroupNorm makes the features depend on it.
+    """
+
+    def __init__(
+        self,
+        checkpoint: Checkpoint,
+        layers: Layers,
+        sampling: SamplingSettings,
+        device: torch.device,
+    ) -> None:
+        self.card, self.layers, self.sampling = checkpoint.card, layers, sampling
+        encoder = Encoder(self.card.layers, self.card.settings.windows)
+        self._reader = WindowReader(layers, encoder)
+        self.members = (self,)
+        self.sampler, *others = (
+            FlowSampler(network, sampling, device) for network in checkpoint.networks
+        )
+        self.members += tuple(self._with(sampler) for sampler in others)
+
+    def _with(self, sampler: FlowSampler) -> Predictor:
+        """The same with another network."""
+        other = copy(self)
+        other.sampler, other.members = sampler, (other,)
+        return other
+
+    @property
+    def window_size(self) -> int:
+        """Cells of a window's side."""
+        return self.card.window_size
+
+    def encode(self, windows: Sequence[Window]) -> EncodedWindows:
+        """Read the windows and make their features."""
+        images = self._reader.read(tuple(windows))
+        encoded = self.sampler.encode(images.channels, images.footprints)
+        return EncodedWindows(encoded.maps, encoded.footprints, tuple(windows))
+
+    def warnings(self) -> list[str]:
+        """What the layers read so far hold that the model has never seen."""
+        return self._reader.warnings()
+
     def draw(
         self, encoded: EncodedWindows, counts: Sequence[int], seed: int, stream: int = 0
     ) -> list[WindowDraws]:
         """So many points in each window; noise depends on (seed, stream, window) alone."""
 
         def noise(number: int, count: int, attempt: int) -> NDArray[np.float32]:
-            window = encoded.windows[number]
-            return _noise([seed, stream, window.row, window.col, attempt], count)
+            generator = _generator(seed, stream, encoded.windows[number], attempt)
+            return generator.standard_normal((count, 2), dtype=np.float32)
+
+        return self.sampler.draw(encoded, counts, noise)
+
+    def draw_evenly(
+        self, encoded: EncodedWindows, counts: Sequence[int], seed: int, stream: int = 0
+    ) -> list[WindowDraws]:
+        """Like ``draw``, from noise that is spread evenly: for densities, with less chance."""
+
+        def noise(number: int, count: int, attempt: int) -> NDArray[np.float32]:
+            generator = _generator(seed, stream, encoded.windows[number], attempt)
+            return even_normal(count, generator.random(2))
 
         return self.sampler.draw(encoded, counts, noise)
 
@@ -93,5 +151,5 @@ class Predictor:
         return self.sampler.log_density(encoded, points, image)
 
 
-def _noise(seeds: Sequence[int], count: int) -> NDArray[np.float32]:
-    return np.random.default_rng(seeds).standard_normal((count, 2), dtype=np.float32)
+def _generator(seed: int, stream: int, window: Window, attempt: int) -> np.random.Generator:
+    return np.random.default_rng([seed, stream, window.row, window.col, attempt])

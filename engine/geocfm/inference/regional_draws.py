@@ -16,14 +16,16 @@ from geocfm.errors import UserError
 from geocfm.events import Reporter, Stage
 from geocfm.geo.area import Area
 from geocfm.geo.grid import Window
-from geocfm.inference.mosaic import LEVELS
+from geocfm.inference.mosaic import Mosaic
 from geocfm.inference.parts import Arrays, Parts
 from geocfm.inference.predictor import Predictor
-from geocfm.inference.regional_map import BATCH, batches_of, region_mosaic
+from geocfm.inference.region_windows import BATCH, batches_of, region_mosaic
+from geocfm.inference.window_survey import region_levels
 
 PROBES = 128  # draws per window that tell which share of its density lies on data
 SPARE = 2.0  # propose so much more than evenly spread occurrences would need
 PASSES = 10
+LEAST = 1000  # points of a member, of which its mean density is told
 THINNING = 2**31  # keeps this chance apart from every window's noise
 
 
@@ -48,43 +50,68 @@ def draw_region(
 ) -> Draws:
     """``draws`` independent sets of ``points`` occurrences over the predictor's grid.
 
-    What is finished is kept in ``parts``; what is there already is not redone.
+    Members of an ensemble have an equal part in each of them. What is finished is kept in
+    ``parts``; what is there already is not redone.
     """
-    sampler = _RegionSampler(predictor, area, combine, seed, parts)
+    mosaic, windows = region_mosaic(predictor, area)
+    levels = region_levels(*(predictor, mosaic, windows, combine, "kde", seed, parts, reporter))
     wanted = points * draws
-    shown = predictor.layers.grid.window() if area is None else area.bounds
-    kept_per_rate = float(shown.height * shown.width)  # as if all cells had data
+    samplers = [
+        _RegionSampler(member, mosaic, windows, levels[number], area, seed, parts, number)
+        for number, member in enumerate(predictor.members)
+    ]
+    whose = np.arange(wanted) % len(samplers)
+    chosen = np.empty((wanted, 2))
+    for number, sampler in enumerate(samplers):
+        mine = whose == number
+        _gather(sampler, int(mine.sum()), reporter)
+        shuffle = np.random.default_rng([seed + number, THINNING])
+        chosen[mine] = shuffle.permutation(np.concatenate(sampler.kept))[: mine.sum()]
+    stage = reporter.stage("Densities of the points")
+    logs = [sampler.log_relative_density(chosen, stage) for sampler in samplers]
+    mean = np.logaddexp.reduce(logs, axis=0) - np.log(len(logs))
+    return Draws(chosen, np.repeat(np.arange(1, draws + 1), points), mean)
+
+
+def _gather(sampler: _RegionSampler, wanted: int, reporter: Reporter) -> None:
+    """Passes over the windows until there are as many points as wanted."""
+    kept_per_rate = float(sampler.shown.height * sampler.shown.width)  # as if all cells had data
     for number in range(1, PASSES + 1):
         name = "Drawing points" if number == 1 else f"Drawing points, pass {number}"
-        sampler.propose(SPARE * (wanted - sampler.found) / kept_per_rate, reporter.stage(name))
+        aim = max(wanted, LEAST) - sampler.found
+        sampler.propose(SPARE * aim / kept_per_rate, reporter.stage(name))
         if sampler.found >= wanted:
-            break
+            return
         if not sampler.weights:
             raise UserError(
                 "No cell of the region has data in any layer, so no point can be drawn.",
                 "Check that the rasters and the area of interest overlap.",
             )
         kept_per_rate = max(sampler.found, 1) / sampler.rate
-    else:
-        raise UserError(
-            f"Only {sampler.found} of {wanted} points fell into the area of interest.",
-            "Ask for fewer points, or choose a larger area.",
-        )
-    shuffle = np.random.default_rng([seed, THINNING])
-    chosen = shuffle.permutation(np.concatenate(sampler.kept))[:wanted]
-    logs = sampler.log_relative_density(chosen, reporter.stage("Densities of the points"))
-    return Draws(chosen, np.repeat(np.arange(1, draws + 1), points), logs)
+    raise UserError(
+        f"Only {sampler.found} of {wanted} points fell into the area of interest.",
+        "Ask for fewer points, or choose a larger area.",
+    )
 
 
 class _RegionSampler:
-    """Gathers points in passes over the windows, and what their density needs."""
+    """Gathers points of one member in passes over the windows, and what their density needs."""
 
     def __init__(
-        self, predictor: Predictor, area: Area | None, combine: str, seed: int, parts: Parts
+        self,
+        predictor: Predictor,
+        mosaic: Mosaic,
+        windows: list[Window],
+        levels: dict[Window, float],
+        area: Area | None,
+        seed: int,
+        parts: Parts,
+        member: int,
     ) -> None:
         self._predictor, self._area, self._seed, self._parts = predictor, area, seed, parts
-        self._mosaic, self._windows = region_mosaic(predictor, area)
-        self._levels = dict(zip(self._windows, LEVELS[combine](self._windows), strict=True))
+        self._mosaic, self._windows, self._levels = mosaic, windows, levels
+        self._name = f"member-{member}"
+        self.shown = predictor.layers.grid.window() if area is None else area.bounds
         self.kept: list[NDArray[np.float64]] = []
         self.found = 0
         self.rate = 0.0  # proposals asked for per cell of data, all passes together
@@ -98,7 +125,7 @@ class _RegionSampler:
         done = 0
         for batch in batches_of(self._windows):
             stage(done, len(self._windows))
-            name = f"pass-{self._passes}-{batch[0].row}-{batch[0].col}"
+            name = f"{self._name}-pass-{self._passes}-{batch[0].row}-{batch[0].col}"
             part = self._parts.load(name)
             if part is None:
                 part = self._propose_batch(batch, rate)
@@ -169,10 +196,11 @@ class _RegionSampler:
         for first in range(0, len(windows), BATCH):
             stage(first, len(windows))
             group = {window: over[window] for window in windows[first : first + BATCH]}
-            part = self._parts.load(f"density-{first}")
+            name = f"{self._name}-density-{first}"
+            part = self._parts.load(name)
             if part is None:
                 part = {"density": self._density(points, group)}
-                self._parts.save(f"density-{first}", **part)
+                self._parts.save(name, **part)
             np.add.at(density, np.concatenate(list(group.values())), part["density"])
         stage(len(windows), len(windows))
         grid = self._predictor.layers.grid

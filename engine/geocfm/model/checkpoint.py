@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import math
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import pairwise
@@ -24,7 +24,7 @@ from geocfm.errors import UserError
 from geocfm.model.network import VelocityNetwork
 from geocfm.model.settings import SMALLEST_WINDOW, Settings
 
-FORMAT = 1
+FORMAT = 2  # 1 had a single network and nothing beside it
 LARGEST_WINDOW = 2**14  # cells
 DAMAGED = "The file is damaged or was changed; train again or take another copy."
 MADE_BY_TRAINING = "Choose a .safetensors file made by 'geocfm train', or copy it again."
@@ -78,6 +78,14 @@ class OccurrenceCard(_Card):
     counts: dict[str, int] = {}
 
 
+class MemberCard(_Card):
+    """A further network of an ensemble."""
+
+    seed: int
+    iterations: int
+    metrics: dict[str, float] = {}
+
+
 class ModelCard(_Card):
     """Everything about a model but its weights."""
 
@@ -91,6 +99,7 @@ class ModelCard(_Card):
     seed: int
     iterations: int
     metrics: dict[str, float] = {}
+    others: tuple[MemberCard, ...] = Field((), description="members of an ensemble but the first")
     created: str
     versions: dict[str, str]
     provenance: dict[str, Any] = Field({}, description="the job and its inputs as they were")
@@ -116,8 +125,17 @@ class ModelCard(_Card):
             f"windows of {self.window_size} cells.",
             f"Tiles: {parts}. Seed {self.seed}, iteration {self.iterations}; "
             f"{figures or 'no figures'}.",
+            *self._ensemble(),
             "To apply it, give rasters for these layers by name; the map is relative density, "
             "not the probability of a deposit.",
+        ]
+
+    def _ensemble(self) -> list[str]:
+        if not self.others:
+            return []
+        steps = ", ".join(str(other.iterations) for other in self.others)
+        return [
+            f"An ensemble of {1 + len(self.others)} networks; the others are of iterations {steps}."
         ]
 
     @property
@@ -136,16 +154,30 @@ def _describe_layer(layer: LayerCard) -> str:
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """A model ready to use, and its card."""
+    """A model ready to use, and its card; an ensemble has several networks."""
 
-    network: VelocityNetwork
+    networks: tuple[VelocityNetwork, ...]
     card: ModelCard
 
+    @property
+    def network(self) -> VelocityNetwork:
+        """The first of them."""
+        return self.networks[0]
 
-def checkpoint_bytes(weights: dict[str, torch.Tensor], card: ModelCard) -> bytes:
-    """The file's content; the caller writes it atomically."""
-    tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in weights.items()}
+
+def checkpoint_bytes(members: Sequence[dict[str, torch.Tensor]], card: ModelCard) -> bytes:
+    """The file's content from the weights of each member; the caller writes it atomically."""
+    tensors = {
+        _prefix(number) + name: tensor.detach().cpu().contiguous()
+        for number, weights in enumerate(members)
+        for name, tensor in weights.items()
+    }
     return safetensors.torch.save(tensors, metadata={_KEY: card.model_dump_json()})
+
+
+def _prefix(member: int) -> str:
+    """Of the names of a member's weights: the first has them as they are."""
+    return f"member.{member}." if member else ""
 
 
 def load_card(path: str | Path) -> ModelCard:
@@ -160,16 +192,33 @@ def load_checkpoint(path: str | Path, device: torch.device) -> Checkpoint:
     with _open(path) as file:
         card = _parse_card(path, file.metadata() or {})
         tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-    if not _fit(tensors, card):
+    members = _members(tensors, card)
+    if not all(_fit(weights, card) for weights in members):
         raise UserError(
             f"The weights in {path} do not fit the network that its card describes.", DAMAGED
         )
     if not all(bool(tensor.isfinite().all()) for tensor in tensors.values()):
         raise UserError(f"Some weights in {path} are no numbers.", DAMAGED)
-    network = VelocityNetwork(card.channels, card.settings.network)
-    network.load_state_dict(tensors)
-    network.eval().requires_grad_(False)
-    return Checkpoint(network.to(device), card)
+    networks = []
+    for weights in members:
+        network = VelocityNetwork(card.channels, card.settings.network)
+        network.load_state_dict(weights)
+        networks.append(network.eval().requires_grad_(False).to(device))
+    return Checkpoint(tuple(networks), card)
+
+
+def _members(tensors: dict[str, torch.Tensor], card: ModelCard) -> list[dict[str, torch.Tensor]]:
+    """The weights of each member by their own names; what is nobody's stays with the first."""
+    found: list[dict[str, torch.Tensor]] = [{} for _ in range(1 + len(card.others))]
+    numbers = {str(number): number for number in range(1, len(found))}
+    for name, tensor in tensors.items():
+        word, _, rest = name.partition(".")
+        number, _, own = rest.partition(".")
+        if word == "member" and number in numbers:
+            found[numbers[number]][own] = tensor
+        else:
+            found[0][name] = tensor
+    return found
 
 
 @contextmanager

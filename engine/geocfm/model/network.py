@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from geocfm.model.anchor import Anchor, anchor_flow, make_anchor
-from geocfm.model.score import PixelScore, log_density, make_unet
+from geocfm.model.score import PixelScore, log_density, log_mass, make_unet
 from geocfm.model.seeding import seeded
 from geocfm.model.settings import NetworkSettings, Settings
 
@@ -35,6 +35,8 @@ class FeatureMap:
     pixels: tuple[int, int]  # (H, W)
     cell: int = 1
     log_density: Tensor | None = None  # (B, H, W) of the density head
+    log_mass: Tensor | None = None  # (B,) of the same: what windows compare by
+    log_count: Tensor | None = None  # (B,) of the count head: occurrences expected in a window
     anchor: Anchor | None = None
     coarser: tuple[FeatureMap, ...] = ()  # levels below, if the head reads them too
 
@@ -44,6 +46,11 @@ def _feature_map(
 ) -> FeatureMap:
     rows = features.permute(0, 2, 3, 1).reshape(-1, features.shape[1]).float()
     return FeatureMap(rows, context, (features.shape[2], features.shape[3]), pixels, cell)
+
+
+def mean_features(features: Tensor) -> Tensor:
+    """(B, D, h, w) to (B, D)."""
+    return features.float().mean(dim=(2, 3))
 
 
 def sample_features(maps: FeatureMap, points: Tensor, image: Tensor) -> Tensor:
@@ -152,6 +159,11 @@ class VelocityNetwork(nn.Module):
             inputs += 3
         make = residual_head if settings.head == "residual" else mlp_head
         self.head = make(inputs, settings.head_width, settings.head_depth)
+        if settings.count:
+            self.count = nn.Linear(settings.features, 1)
+            nn.init.zeros_(self.count.weight)
+            nn.init.zeros_(self.count.bias)
+            self.count.requires_grad_(False)  # found when all else is learned: training/counts.py
 
     def encode(self, images: Tensor, footprints: Tensor | None = None) -> FeatureMap:
         """Geo-images (B, C, H, W) to what the points read; once per window.
@@ -161,11 +173,16 @@ class VelocityNetwork(nn.Module):
         levels = self.unet.pyramid(images.contiguous(memory_format=torch.channels_last))
         features = levels[0]
         height, width = images.shape[-2:]
-        logs, anchor = None, None
+        logs, mass, count, anchor = None, None, None, None
+        if footprints is None:
+            footprints = torch.ones_like(images[:, 0], dtype=torch.bool)
+        if self.settings.count:
+            share = footprints.float().mean(dim=(1, 2))
+            count = self.count(mean_features(features)).squeeze(1) + share.log()
         if self.settings.density:
-            if footprints is None:
-                footprints = torch.ones_like(images[:, 0], dtype=torch.bool)
-            logs = log_density(self.score(features, images.shape[-2:]), footprints)
+            logits = self.score(features, images.shape[-2:])
+            logs = log_density(logits, footprints)
+            mass = log_mass(logits.detach(), footprints)
         if self.settings.anchor and logs is not None:
             anchor = make_anchor(logs.detach().exp(), self.settings.anchor, self.scale)
         context = self._context(features.float())
@@ -176,12 +193,19 @@ class VelocityNetwork(nn.Module):
                 read = functional.silu(project(level))
                 coarser.append(_feature_map(read, context, (height, width), cell))
         finest = _feature_map(features, context, (height, width), self.settings.stem)
-        return replace(finest, log_density=logs, anchor=anchor, coarser=tuple(coarser))
+        return replace(
+            finest,
+            log_density=logs,
+            log_mass=mass,
+            log_count=count,
+            anchor=anchor,
+            coarser=tuple(coarser),
+        )
 
     def _context(self, features: Tensor) -> Tensor:
         """What the head knows of the window as a whole: (B, D), or (B, ATTENTIONS * D)."""
         if self.settings.context != "attention":
-            return features.mean(dim=(2, 3))
+            return mean_features(features)
         looks = self.attend(features).flatten(2).softmax(dim=2)  # (B, A, h * w)
         return (looks @ features.flatten(2).transpose(1, 2)).flatten(1)
 

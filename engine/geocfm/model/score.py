@@ -58,6 +58,14 @@ def new_score_network(channels: int, settings: NetworkSettings, seed: int) -> Sc
 
 def log_density(logits: Tensor, footprints: Tensor) -> Tensor:
     """Log softmax (B, H, W) of logits over the valid pixels of each image."""
+    return _masked(logits, footprints).flatten(1).log_softmax(dim=1).view_as(logits)
+
+
+def log_mass(logits: Tensor, footprints: Tensor) -> Tensor:
+    """Log (B,) of what the softmax divides by: images compare by it, up to a constant."""
+    return _masked(logits, footprints).flatten(1).logsumexp(dim=1)
+
+
+def _masked(logits: Tensor, footprints: Tensor) -> Tensor:
     never = torch.finfo(logits.dtype).min  # finite, as an image without data must give no NaN
-    masked = logits.masked_fill(~footprints, never)
-    return masked.flatten(1).log_softmax(dim=1).view_as(logits)
+    return logits.masked_fill(~footprints, never)

@@ -62,6 +62,10 @@ class NetworkSettings(_Settings):
         "many pixels; 0: it is all of the velocity",
     )
 
+    count: bool = Field(
+        False, description="a count head: how many occurrences are expected in a window"
+    )
+
     @model_validator(mode="after")
     def _fit_together(self) -> NetworkSettings:
         if self.anchor and not self.density:
@@ -200,7 +204,14 @@ PRESETS: dict[str, Settings] = {
     "quick": Settings(
         preset="quick",
         network=NetworkSettings(
-            stem=4, width=32, depth=2, density=True, anchor=2, head_width=64, head_depth=1
+            stem=4,
+            width=32,
+            depth=2,
+            density=True,
+            anchor=2,
+            head_width=64,
+            head_depth=1,
+            count=True,
         ),
         training=TrainingSettings(minutes=5, optimiser="muon", points_per_step=2048, patience=20),
         sampling=_OUR_SAMPLING,
@@ -208,7 +219,14 @@ PRESETS: dict[str, Settings] = {
     "full": Settings(
         preset="full",
         network=NetworkSettings(
-            stem=2, width=64, features=128, density=True, anchor=1, head_width=256, head_depth=3
+            stem=2,
+            width=64,
+            features=128,
+            density=True,
+            anchor=1,
+            head_width=256,
+            head_depth=3,
+            count=True,
         ),
         training=TrainingSettings(
             minutes=60, optimiser="muon", points_per_step=8192, ema=0.999, patience=20

@@ -15,12 +15,24 @@ from geocfm.events import Reporter
 from geocfm.geo.area import Area, read_area
 from geocfm.geo.grid import Grid
 from geocfm.geo.rasters import Layer, Stack, grid_like, layer_grid
-from geocfm.geo.writing import write_cog, write_points
+from geocfm.geo.writing import Band, write_cog, write_points
+from geocfm.inference.density import choose_density
 from geocfm.inference.parts import Parts
 from geocfm.inference.predictor import Predictor
 from geocfm.inference.regional_draws import draw_region
-from geocfm.inference.regional_map import MEANING, UNIT, FlowDensities, RawMap, write_raw_map
-from geocfm.job import ApplyingJob, MapJob, RegionJob, SampleJob
+from geocfm.inference.regional_map import (
+    DENSITY,
+    INFORMATION,
+    MEANING,
+    MONTE_CARLO,
+    UNIT,
+    VARIATION,
+    FlowDensities,
+    RawMap,
+    write_raw_map,
+)
+from geocfm.inference.window_survey import choose_combination
+from geocfm.job import ApplyingJob, MapJob, MappingJob, RegionJob, SampleJob
 from geocfm.model.checkpoint import ModelCard, load_checkpoint
 from geocfm.model.device import choose_device
 from geocfm.results import sidecar
@@ -34,6 +46,26 @@ from geocfm.run.needs import (
 from geocfm.run.provenance import TAG, Provenance
 from geocfm.run.room import ensure_room
 from geocfm.run.workplace import Workplace
+
+REPETITIONS = 4  # of a map from draws, that tell its Monte-Carlo error
+UNCERTAINTY = {  # bands: their units and what they mean
+    VARIATION: (
+        "1",
+        "standard deviation of the density among the members of the ensemble, over its mean.",
+    ),
+    INFORMATION: (
+        "nats",
+        "mutual information between member and place, per expected occurrence: 0 where all members "
+        "agree.",
+    ),
+}
+MONTE_CARLO_ERROR = {
+    MONTE_CARLO: (
+        "1",
+        "relative standard error of the density that comes of the number of draws alone. It is no "
+        "uncertainty about geology: more draws make it smaller.",
+    )
+}
 
 
 @dataclass(frozen=True)
@@ -139,39 +171,92 @@ def _tags(card: ModelCard, provenance: Provenance) -> dict[str, str]:
 
 
 def run_map(job: MapJob, place: Workplace, reporter: Reporter) -> None:
-    """Relative density over the region, as a Cloud Optimized GeoTIFF."""
+    """Relative density over the region, as a Cloud Optimized GeoTIFF, and its uncertainty."""
     with applying(job, reporter) as work:
-        raw = raw_map(work, work.area, job, place, reporter)
+        repetitions = REPETITIONS if job.monte_carlo_error else 1
+        raw = raw_map(work, work.area, job, place, reporter, repetitions)
+        tags = _tags(work.card, place.provenance)
         write_cog(
             raw.path,
             place.folder / "map.tif",
-            band_name="relative density",
-            unit=UNIT,
-            tags=_tags(work.card, place.provenance),
-            scale=1 / raw.mean,
+            bands=[Band(1, DENSITY, UNIT, 1 / raw.mean)],
+            tags=tags,
         )
-        place.deliver("map.tif", job.out)
+        beside = _write_beside(job, raw, place, tags)
+    for name, path in beside.items():
+        place.deliver(name, path)
+    place.deliver("map.tif", job.out)
     reporter.note(f"{raw.area_km2:,.0f} km2 mapped from {raw.windows} windows.")
     reporter.report("map", {"area_km2": raw.area_km2, "windows": raw.windows})
     reporter.wrote("prospectivity", job.out, f"prospectivity map ({UNIT})")
+    if job.uncertainty:
+        reporter.wrote("uncertainty", job.uncertainty, "how the members of the ensemble disagree")
+    if job.monte_carlo_error:
+        reporter.wrote(
+            "monte-carlo", job.monte_carlo_error, "error of the map that comes of its draws alone"
+        )
+
+
+def _write_beside(
+    job: MapJob, raw: RawMap, place: Workplace, tags: dict[str, str]
+) -> dict[str, Path]:
+    """The rasters that say how far the map can be trusted: their names here, and where they go."""
+    wanted = {
+        "uncertainty.tif": (job.uncertainty, UNCERTAINTY),
+        "monte_carlo.tif": (job.monte_carlo_error, MONTE_CARLO_ERROR),
+    }
+    found = {}
+    for name, (path, meanings) in wanted.items():
+        if path is None:
+            continue
+        chosen = [
+            Band(raw.bands.index(band) + 1, band, unit)
+            for band, (unit, _) in meanings.items()
+            if band in raw.bands
+        ]
+        said = " ".join(f"{band.name}: {meanings[band.name][1]}" for band in chosen)
+        write_cog(
+            raw.path, place.folder / name, bands=chosen, tags={**tags, "GEOCFM_MEANING": said}
+        )
+        found[name] = path
+    return found
 
 
 def raw_map(
     work: Application,
     area: Area | None,
-    job: ApplyingJob,
+    job: MappingJob,
     place: Workplace,
     reporter: Reporter,
+    repetitions: int = 1,
 ) -> RawMap:
     """The model's map in the work folder, before its scale is known."""
-    ensure_mapping_fits(work.card, work.grid, work.device)
+    network = work.card.settings.network
+    density = choose_density(job.density, network)
+    if repetitions > 1 and density != "kde":
+        raise UserError(
+            "Only a map from draws has a Monte-Carlo error.", "Add --density kde, or leave it out."
+        )
+    members = 1 + len(work.card.others)
+    ensure_mapping_fits(work.card, work.grid, work.device, members * repetitions)
     shown = work.grid.window() if area is None else area.bounds
     if not place.continued:  # else a part of it is there already
-        ensure_room(place.folder.parent, map_disk_bytes(shown.height * shown.width), "The map")
+        cells = shown.height * shown.width * members * repetitions
+        ensure_room(place.folder.parent, map_disk_bytes(cells), "The map")
     parts = Parts(place.folder / "strips")
-    path = place.folder / "raw.tif"
-    densities = FlowDensities(work.predictor, area, job.combine, job.seed)
-    return write_raw_map(path, densities, area, parts, reporter.stage("Mapping"))
+    densities = FlowDensities(
+        work.predictor,
+        area,
+        choose_combination(job.combine, network),
+        density,
+        job.seed,
+        parts,
+        reporter,
+        repetitions,
+    )
+    return write_raw_map(
+        place.folder / "raw.tif", densities, area, parts, reporter.stage("Mapping"), job.temperature
+    )
 
 
 def run_sample(job: SampleJob, place: Workplace, reporter: Reporter) -> None:
@@ -187,7 +272,7 @@ def run_sample(job: SampleJob, place: Workplace, reporter: Reporter) -> None:
             work.area,
             points,
             job.draws,
-            job.combine,
+            choose_combination(job.combine, work.card.settings.network),
             job.seed,
             Parts(place.folder / "draws"),
             reporter,

@@ -148,7 +148,7 @@ def run_train(job: TrainJob, place: Workplace, reporter: Reporter) -> None:
             return make_card(region, settings, job, found, snapshot, place.provenance)
 
         def write_model(name: str, snapshot: Snapshot) -> None:
-            content = checkpoint_bytes(snapshot.weights, card(snapshot))
+            content = checkpoint_bytes([snapshot.weights], card(snapshot))
             (place.folder / name).write_bytes(content)
 
         def keep(best: Snapshot) -> None:
@@ -157,7 +157,7 @@ def run_train(job: TrainJob, place: Workplace, reporter: Reporter) -> None:
             reporter.wrote("checkpoint", unfinished, "the best model so far")
 
         def preview(network: VelocityNetwork) -> None:
-            example = Checkpoint(network, card(Snapshot({}, 0, {})))
+            example = Checkpoint((network,), card(Snapshot({}, 0, {})))
             _preview(place.folder / "preview.png", region, example, device, job.seed)
             place.deliver("preview.png", preview_path)
 

@@ -24,8 +24,8 @@ from geocfm.errors import UserError
 from geocfm.geo.grid import Grid, Window
 from geocfm.geo.layers import CACHE_MB
 from geocfm.inference.density import DRAWS_PER_WINDOW
+from geocfm.inference.region_windows import BATCH, OVERLAP
 from geocfm.inference.regional_draws import SPARE
-from geocfm.inference.regional_map import BATCH, OVERLAP
 from geocfm.model.checkpoint import ModelCard
 from geocfm.model.network import ATTENTIONS, VelocityNetwork
 from geocfm.model.settings import SMALLEST_WINDOW, NetworkSettings, Settings, TrainingSettings
@@ -44,6 +44,7 @@ LATTICE_CELL = 90  # bytes per stride x stride cell: footprint, counts, starts a
 TILE = 300  # bytes of a tile as a Window with its role
 TILE_LAYER = 24  # bytes of a layer's statistics in a tile
 WINDOW = 300  # bytes of a window of the mosaic as a Window with its level
+LEVELLED = 2 * 8 * (2 * OVERLAP + 1) ** 2  # bytes of what a window shares with its neighbours
 GENERATED_CELL = 160  # bytes of a cell of a synthetic image while it is made
 DRAWN_POINT = 600  # bytes of a point from its proposal to the written file, without the network
 
@@ -108,12 +109,15 @@ def mapping_bytes(settings: Settings, channels: int, window: int, batch: int = B
     return _applying_bytes(settings, channels, window, batch, batch * DRAWS_PER_WINDOW * each)
 
 
-def mosaic_bytes(grid: Grid, window: int) -> int:
-    """Main memory of a map: its list of windows, and the row of windows that is being blended."""
+def mosaic_bytes(grid: Grid, window: int, maps: int = 1) -> int:
+    """Main memory of a map: its list of windows, and the row of windows that is being blended.
+
+    maps: how many are blended side by side.
+    """
     rows, columns = _windows_along(grid.height, window), _windows_along(grid.width, window)
-    blended = window * max(grid.width, window) * (3 * 8 + 24 // OVERLAP)  # in double precision
-    batch = window**2 * (min(BATCH, columns) * 10 + 40)  # densities and footprints
-    return rows * columns * WINDOW + blended + batch
+    blended = window * max(grid.width, window) * (3 * 8 + 24 // OVERLAP) * maps  # double precision
+    batch = window**2 * (min(BATCH, columns) * (2 + 16 * maps) + 40)  # densities and footprints
+    return rows * columns * (WINDOW + LEVELLED) + blended + batch
 
 
 def drawing_bytes(
@@ -304,14 +308,17 @@ def ensure_learning_fits(
     )
 
 
-def ensure_mapping_fits(card: ModelCard, grid: Grid, device: torch.device) -> None:
-    """Refuse a map whose windows, or whose row of windows, cannot be held."""
+def ensure_mapping_fits(card: ModelCard, grid: Grid, device: torch.device, maps: int = 1) -> None:
+    """Refuse a map whose windows, or whose row of windows, cannot be held.
+
+    maps: how many are made side by side, of an ensemble's members for instance.
+    """
     ensure_readable(grid, SMALLER_REGION)
 
     def needs(window: int) -> Needs:
         batch = min(BATCH, _windows_along(grid.width, window))
         network = mapping_bytes(card.settings, card.channels, window, batch)
-        return Needs(mosaic_bytes(grid, window), network)
+        return Needs(mosaic_bytes(grid, window, maps), network)
 
     sizes = _halves(card.window_size, SMALLEST_WINDOW)
     _refuse(

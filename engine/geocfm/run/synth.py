@@ -21,7 +21,7 @@ from geocfm.data.synthetic_settings import REFERENCE_BODIES, REFERENCE_SIZE
 from geocfm.errors import UserError
 from geocfm.events import Reporter
 from geocfm.geo.grid import Grid
-from geocfm.geo.writing import open_raster_for_blocks, write_cog, write_points
+from geocfm.geo.writing import Band, open_raster_for_blocks, write_cog, write_points
 from geocfm.inference.regional_map import UNIT
 from geocfm.job import SynthJob
 from geocfm.results import results_of
@@ -138,8 +138,7 @@ def _write(place: Workplace, raster: _Raster, grid: Grid) -> None:
     write_cog(
         plain,
         path,
-        band_name=raster.band,
-        unit=raster.unit,
+        bands=[Band(1, raster.band, raster.unit)],
         tags={
             "GEOCFM_MEANING": raster.meaning,
             **raster.tags,

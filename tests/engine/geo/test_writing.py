@@ -10,7 +10,13 @@ import rasterio
 import shapely
 from geocfm.errors import UserError
 from geocfm.geo.grid import Grid, Window, reproject_points
-from geocfm.geo.writing import atomic_path, open_raster_for_blocks, write_cog, write_points
+from geocfm.geo.writing import (
+    Band,
+    atomic_path,
+    open_raster_for_blocks,
+    write_cog,
+    write_points,
+)
 from rasterio.crs import CRS
 from rasterio.transform import Affine
 
@@ -34,7 +40,7 @@ GRIDS = {
 }
 
 
-def write_map(path, grid: Grid, **options) -> None:
+def write_map(path, grid: Grid, scale: float = 1.0) -> None:
     working = path.with_name("working.tif")
     values = np.full((16, 16), 2, dtype="float32")
     values[8, 8] = 50
@@ -43,10 +49,8 @@ def write_map(path, grid: Grid, **options) -> None:
     write_cog(
         working,
         path,
-        band_name="prospectivity",
-        unit="relative density, 1 = regional mean",
+        bands=[Band(1, "prospectivity", "relative density, 1 = regional mean", scale)],
         tags={"MEANING": "a < b & c", "SEED": "7"},
-        **options,
     )
 
 
@@ -135,7 +139,7 @@ def test_cog_is_one_and_describes_itself(tmp_path):
 def test_a_map_without_any_value_is_still_written(tmp_path):
     with open_raster_for_blocks(tmp_path / "w.tif", GRIDS["degrees"]):
         pass
-    write_cog(tmp_path / "w.tif", tmp_path / "map.tif", band_name="a", unit="b", tags={})
+    write_cog(tmp_path / "w.tif", tmp_path / "map.tif", bands=[Band(1, "a", "b")], tags={})
     with rasterio.open(tmp_path / "map.tif") as raster:
         assert np.isnan(raster.read(1)).all()
 
@@ -185,7 +189,7 @@ def test_a_failed_cog_leaves_the_old_one(tmp_path):
     before = (tmp_path / "map.tif").read_bytes()
     (tmp_path / "working.tif").write_bytes(b"broken")
     with pytest.raises(rasterio.errors.RasterioIOError):
-        write_cog(tmp_path / "working.tif", tmp_path / "map.tif", band_name="", unit="", tags={})
+        write_cog(tmp_path / "working.tif", tmp_path / "map.tif", bands=[Band(1, "", "")], tags={})
     assert (tmp_path / "map.tif").read_bytes() == before
 
 

@@ -2,12 +2,10 @@ from __future__ import annotations
 
 import tracemalloc
 from collections.abc import Iterator
-from typing import Any
-
 import numpy as np
 import pytest
 from geocfm.geo.grid import Grid, Window
-from geocfm.inference.mosaic import LEVELS, MappedWindow, Mosaic, blend
+from geocfm.inference.mosaic import MappedWindow, Mosaic, blend
 from numpy.typing import NDArray
 from rasterio.crs import CRS
 from rasterio.transform import Affine
@@ -189,6 +187,19 @@ def test_memory_does_not_grow_with_the_height() -> None:
     assert large < 1.5 * small
 
 
-def test_average_takes_all_windows_as_equal() -> None:
-    windows: list[Any] = mosaic_over(96, 64, 32, 16).windows()
-    assert (LEVELS["average"](windows) == 1).all()
+def test_members_are_blended_side_by_side() -> None:
+    mosaic = mosaic_over(101, 77, 32, 16)
+    generator = np.random.default_rng(3)
+    fields = generator.random((2, 3, 101, 77))
+    valid = generator.random((101, 77)) > 0.1
+    together = [list(cut(mosaic, field, valid)) for field in fields.reshape(6, 101, 77)]
+
+    def side_by_side() -> Iterator[MappedWindow]:
+        for same in zip(*together, strict=True):
+            density = np.stack([one.density for one in same]).reshape(2, 3, 32, 32)
+            yield MappedWindow(same[0].window, density, same[0].footprint)
+
+    values = np.concatenate([part for _, part in blend(mosaic, side_by_side())], axis=-2)
+    for number, field in enumerate(fields.reshape(6, 101, 77)):
+        alone = blended(mosaic, field, valid)
+        assert np.array_equal(values[number // 3, number % 3], alone, equal_nan=True)

@@ -79,7 +79,7 @@ def test_a_network_that_moves_nothing_shows_each_windows_own_noise(
     card = checkpoint.card
     network = card.settings.network.model_copy(update={"anchor": 0})
     settings = card.settings.model_copy(update={"network": network})
-    still = Checkpoint(new_network(card.channels, settings, 1).eval(), card)
+    still = Checkpoint((new_network(card.channels, settings, 1).eval(),), card)
     drawn = draw(changed(predictor, still, outside="clip"), WINDOWS, [4000] * 8, seed=1, batch=8)
     firsts = {tuple(one.points[0]) for one in drawn}
     assert len(firsts) == len(WINDOWS)

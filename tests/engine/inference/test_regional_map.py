@@ -19,15 +19,9 @@ from geocfm.geo.rasters import Stack, find_layers
 from geocfm.inference.mosaic import MappedWindow, blend
 from geocfm.inference.parts import Parts
 from geocfm.inference.predictor import Predictor
+from geocfm.inference.region_windows import batches_of, region_mosaic
 from geocfm.inference.regional_draws import Draws, draw_region
-from geocfm.inference.regional_map import (
-    FlowDensities,
-    RawMap,
-    batches_of,
-    map_windows,
-    region_mosaic,
-    write_raw_map,
-)
+from geocfm.inference.regional_map import FlowDensities, RawMap, map_windows, write_raw_map
 from geocfm.model.checkpoint import Checkpoint
 from numpy.typing import NDArray
 from scipy.stats import chi2
@@ -58,10 +52,21 @@ def hole_mask() -> NDArray[np.bool_]:
     return mask
 
 
-def raw_map(path: Path, predictor: Predictor, area: Area | None, combine: str, seed: int) -> RawMap:
-    densities = FlowDensities(predictor, area, combine, seed)
+def raw_map(
+    path: Path,
+    predictor: Predictor,
+    area: Area | None,
+    combine: str,
+    seed: int,
+    density: str = "kde",
+    repetitions: int = 1,
+) -> RawMap:
     with TemporaryDirectory() as folder:
-        return write_raw_map(path, densities, area, Parts(Path(folder)), quiet().stage("Mapping"))
+        parts = Parts(Path(folder))
+        densities = FlowDensities(
+            predictor, area, combine, density, seed, parts, quiet(), repetitions
+        )
+        return write_raw_map(path, densities, area, parts, quiet().stage("Mapping"))
 
 
 def draws(*arguments: Any) -> Draws:
@@ -138,13 +143,14 @@ def test_same_seed_same_map_other_seed_another(
     assert np.corrcoef(other[data], mapped[data])[0, 1] > 0.9
 
 
-def test_every_mapped_window_has_mean_1_over_its_data(predictor: Predictor) -> None:
-    densities = FlowDensities(predictor, None, "average", 1)
+def test_every_mapped_window_has_mean_1_over_its_data(predictor: Predictor, tmp_path: Path) -> None:
+    densities = FlowDensities(predictor, None, "average", "kde", 1, Parts(tmp_path), quiet())
     seen = list(islice(map_windows(densities, 0, quiet().stage("Mapping")), 12))
     assert [window.window for window in seen] == densities.windows[:12]
     for window in seen:
-        assert window.density[window.footprint].mean() == pytest.approx(1)
-        assert (window.density[~window.footprint] == 0).all()
+        assert window.density.shape == (1, 1, 32, 32)
+        assert window.density[0, 0][window.footprint].mean() == pytest.approx(1)
+        assert (window.density[0, 0][~window.footprint] == 0).all()
 
 
 @pytest.mark.parametrize(("height", "width"), [(120, 20), (25, 100), (20, 18), (45, 37)])
@@ -302,7 +308,7 @@ def test_a_strip_that_is_lost_is_made_again_and_the_others_are_not(
     def again() -> NDArray[np.float64]:
         raw = tmp_path / "raw.tif"
         parts = Parts(tmp_path / "parts")
-        densities = FlowDensities(predictor, None, "average", 1)
+        densities = FlowDensities(predictor, None, "average", "kde", 1, parts, quiet())
         return values_of(write_raw_map(raw, densities, None, parts, quiet().stage("Mapping")))
 
     assert np.array_equal(again(), mapped, equal_nan=True)

@@ -81,7 +81,7 @@ def write(path: Path, weights: dict[str, torch.Tensor], metadata: dict[str, str]
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
     path = tmp_path / "model.safetensors"
-    path.write_bytes(checkpoint_bytes(make_network().state_dict(), CARD))
+    path.write_bytes(checkpoint_bytes([make_network().state_dict()], CARD))
     return path
 
 
@@ -109,13 +109,13 @@ def test_round_trip(path):
 def test_weights_in_another_memory_order_come_back(tmp_path):
     network = make_network().to(memory_format=torch.channels_last)
     path = tmp_path / "a.safetensors"
-    path.write_bytes(checkpoint_bytes(network.state_dict(), CARD))
+    path.write_bytes(checkpoint_bytes([network.state_dict()], CARD))
     loaded = load_checkpoint(path, CPU).network.state_dict()
     assert all(torch.equal(tensor, loaded[name]) for name, tensor in network.state_dict().items())
 
 
 def test_same_content_same_bytes(path):
-    assert checkpoint_bytes(make_network().state_dict(), make_card()) == path.read_bytes()
+    assert checkpoint_bytes([make_network().state_dict()], make_card()) == path.read_bytes()
 
 
 @pytest.mark.parametrize("preset", list(PRESETS))
@@ -129,7 +129,7 @@ def test_every_preset_comes_back(tmp_path, preset):
 def test_figures_that_are_no_numbers_come_back(tmp_path, figure):
     card = make_card(metrics={"validation_loss": figure, "training_loss": 1.5})
     path = tmp_path / "a.safetensors"
-    path.write_bytes(checkpoint_bytes(make_network().state_dict(), card))
+    path.write_bytes(checkpoint_bytes([make_network().state_dict()], card))
     metrics = load_card(path).metrics
     assert metrics["validation_loss"] == pytest.approx(figure, nan_ok=True)
     assert metrics["training_loss"] == 1.5

@@ -1,0 +1,112 @@
+"""A first pass over a region's windows, for what their levels are found from."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+from torch import Tensor
+
+from geocfm.errors import UserError
+from geocfm.events import Reporter, Stage
+from geocfm.geo.grid import Window
+from geocfm.inference.density import DENSITIES
+from geocfm.inference.levels import Survey, reach, shared_masses, window_levels
+from geocfm.inference.mosaic import Mosaic
+from geocfm.inference.parts import Arrays, Parts
+from geocfm.inference.predictor import EncodedWindows, Predictor
+from geocfm.inference.region_windows import batches_of
+from geocfm.model.settings import NetworkSettings
+
+
+def choose_combination(asked: str, network: NetworkSettings) -> str:
+    """How windows are put side by side: as asked, or by the best that the model has."""
+    if asked == "auto":
+        return "head" if network.density else "consistent"
+    missing = {"head": not network.density, "count": not network.count}
+    if missing.get(asked):
+        raise UserError(
+            f"This model has no {'density' if asked == 'head' else 'count'} head.",
+            "Use --combine consistent, or train again with the preset quick or full.",
+        )
+    return asked
+
+
+def region_levels(
+    predictor: Predictor,
+    mosaic: Mosaic,
+    windows: list[Window],
+    combine: str,
+    density: str,
+    seed: int,
+    parts: Parts,
+    reporter: Reporter,
+) -> list[dict[Window, float]]:
+    """The level of every window, for each member of the predictor.
+
+    The density head tells what windows share wherever there is one: it is exact and takes one pass.
+    """
+    if combine == "average":
+        return [dict.fromkeys(windows, 1.0) for _ in predictor.members]
+    found, apart = [], 1
+    looked = "head" if predictor.card.settings.network.density else density
+    for number, member in enumerate(predictor.members):
+        name = "Comparing windows"
+        if len(predictor.members) > 1:
+            name += f", member {number + 1}"
+        stage = reporter.stage(name)
+        survey = _survey(member, mosaic, windows, looked, seed, parts, f"survey-{number}", stage)
+        levels = window_levels(mosaic, windows, survey, combine)
+        found.append(dict(zip(windows, levels.values.tolist(), strict=True)))
+        apart = max(apart, levels.parts)
+    if apart > 1:
+        reporter.warn(
+            f"The mapped area falls into {apart} parts that share no window: within a part the "
+            "map compares, from one part to another it does not."
+        )
+    return found
+
+
+def _survey(
+    predictor: Predictor,
+    mosaic: Mosaic,
+    windows: list[Window],
+    density: str,
+    seed: int,
+    parts: Parts,
+    name: str,
+    stage: Stage,
+) -> Survey:
+    """What each window holds and shares; finished batches are kept in ``parts``."""
+    most = reach(mosaic)
+    found: list[Arrays] = []
+    done = 0
+    for batch in batches_of(windows):
+        stage(done, len(windows))
+        key = f"{name}-{batch[0].row}-{batch[0].col}"
+        part = parts.load(key)
+        if part is None:
+            encoded = predictor.encode(batch)
+            densities = DENSITIES[density](predictor, encoded, seed, 0)
+            part = {
+                "cells": encoded.footprints.sum(axis=(1, 2)),
+                "shared": np.stack(
+                    [
+                        shared_masses(mosaic, window, mass / max(mass.sum(), 1.0), most)
+                        for window, mass in zip(batch, densities, strict=True)
+                    ]
+                ),
+                "log_mass": _numbers(encoded.maps.log_mass, encoded),
+                "log_count": _numbers(encoded.maps.log_count, encoded),
+            }
+            parts.save(key, **part)
+        found.append(part)
+        done += len(batch)
+    stage(len(windows), len(windows))
+    joined = {key: np.concatenate([part[key] for part in found]) for key in found[0]}
+    return Survey(**joined)
+
+
+def _numbers(values: Tensor | None, encoded: EncodedWindows) -> NDArray[np.float64]:
+    if values is None:
+        return np.full(len(encoded.windows), np.nan)
+    return values.double().cpu().numpy()

@@ -1,0 +1,60 @@
+"""The count head: how many occurrences a window holds, from its mean features.
+
+A Poisson regression on the windows of the training tiles, those without any occurrence included,
+when all else is learned. It says where people have found much, which is also where they have
+looked: it inherits the bias of exploration, which the density within a window does not.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+
+from geocfm.data.region import Region
+from geocfm.data.region_batches import read_example
+from geocfm.data.split import TRAIN
+from geocfm.data.windows import Starts, lattice_starts
+from geocfm.model.network import VelocityNetwork, mean_features
+
+MOST_WINDOWS = 1024  # of all there are, spread evenly over them
+BATCH = 16
+RIDGE = 1e-2  # on features of unit variance; windows overlap, so there are fewer than they seem
+ITERATIONS = 1000
+
+
+def fit_counts(network: VelocityNetwork, region: Region, device: torch.device) -> None:
+    """Give the network's count head its weights."""
+    from sklearn.linear_model import PoissonRegressor  # takes a second to load
+
+    starts = _windows(region)
+    if not len(starts):
+        return
+    features, counts, shares = [], [], []
+    nobody = np.random.default_rng(0)  # of examples as they are nothing is left to chance
+    for first in range(0, len(starts), BATCH):
+        windows = [region.window(start) for start in starts[first : first + BATCH]]
+        examples = [read_example(region, window, nobody) for window in windows]
+        images = torch.from_numpy(np.stack([example.channels for example in examples]))
+        with torch.no_grad():
+            found = network.unet(images.to(device).contiguous(memory_format=torch.channels_last))
+        features.append(mean_features(found).cpu().double().numpy())
+        counts += [len(region.inside(window)) for window in windows]
+        shares += [example.footprint.mean() for example in examples]
+    seen, share = np.concatenate(features), np.array(shares)
+    centre, spread = seen.mean(axis=0), seen.std(axis=0) + 1e-6
+    model = PoissonRegressor(alpha=RIDGE, max_iter=ITERATIONS)
+    model.fit((seen - centre) / spread, np.array(counts) / share, sample_weight=share)
+    weight = model.coef_ / spread
+    with torch.no_grad():
+        network.count.weight.copy_(torch.from_numpy(weight[None]))
+        network.count.bias.fill_(float(model.intercept_ - weight @ centre))
+
+
+def _windows(region: Region) -> Starts:
+    """Windows of the training tiles with enough data, with or without an occurrence."""
+    size = region.plan.size
+    starts = lattice_starts(region.grid, size, region.plan.stride)
+    starts = starts[region.scan.footprint_share(starts, size) >= region.settings.footprint]
+    starts = starts[region.split.role_of_windows(starts, size) == TRAIN]
+    some = np.linspace(0, len(starts) - 1, min(len(starts), MOST_WINDOWS)).astype(int)
+    return starts[some]
