@@ -139,8 +139,8 @@ def check_batch(jobs: Sequence[BatchJob], reporter: Reporter) -> Outcome:
 
 
 def _raster_places(job: Job) -> set[str]:
-    specs: list[str] = getattr(job, "raster", [])
-    return {place(path) for spec in specs for _, path, _ in readings(spec)}
+    specs = [*getattr(job, "raster", []), getattr(job, "effort", None)]
+    return {place(path) for spec in specs if spec for _, path, _ in readings(spec)}
 
 
 def _inputs(job: Job) -> set[str]:

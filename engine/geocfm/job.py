@@ -101,6 +101,7 @@ OptionalExtent = Annotated[
 ]
 
 
+LayerSpec = Annotated[str, BeforeValidator(_refuse_no_name)]
 BaselineNames = Annotated[str | None, AfterValidator(_refuse_unknown_baselines)]
 ModelName = Annotated[FileName, _ending_in(".safetensors")]
 MapName = Annotated[FileName, _ending_in(".tif", ".tiff")]
@@ -115,7 +116,7 @@ class Job(BaseModel):
 
 
 class _Rasters(Job):
-    raster: list[Annotated[str, BeforeValidator(_refuse_no_name)]] = Field(
+    raster: list[LayerSpec] = Field(
         min_length=1,
         description="A layer: [name=]path[:band]. Repeat it, or give a pattern: 'data/*.tif'.",
     )
@@ -176,6 +177,11 @@ class LearningJob(_Rasters, OccurrenceInput, _GridChoice, _AreaChoice):
 
     classes: list[str] = Field(
         [], description="A layer that holds classes (geology codes); read as one channel per class."
+    )
+    effort: LayerSpec | None = Field(
+        None,
+        description="Survey effort, path[:band]: occurrences count for 1 / effort, so that places "
+        "where much was looked do not seem the richer for it.",
     )
     preset: Preset = Field(
         "auto", description="auto, quick, full, paper-synthetic or paper-earthmri."

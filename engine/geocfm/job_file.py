@@ -183,6 +183,8 @@ def move_paths(job: Job, seen_from: str, prefix: str) -> Job:
     for name, value in job:
         if name == "raster":
             changes[name] = [move_spec(spec, seen_from, prefix) for spec in value]
+        elif name == "effort" and value is not None:
+            changes[name] = move_spec(value, seen_from, prefix)
         elif isinstance(value, Path) and (name == "out" or not is_dataset_name(value.as_posix())):
             changes[name] = Path(prefix, os.path.expanduser(value))
     return job.model_copy(update=changes)

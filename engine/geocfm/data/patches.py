@@ -23,9 +23,9 @@ MOST_COUPLED = 512  # points whose noise is exchanged by optimal transport: cubi
 
 @dataclass(frozen=True)
 class Batch:
-    """images (B, C, P, P); footprints (B, P, P) bool; points, noise (N, 2); t, image (N,).
+    """images (B, C, P, P); footprints (B, P, P) bool; points, noise (N, 2); t, image, weights (N,).
 
-    points lie in [0, 1]^2.
+    points lie in [0, 1]^2; weights say how much each of them counts.
     """
 
     images: torch.Tensor
@@ -34,6 +34,7 @@ class Batch:
     noise: torch.Tensor
     t: torch.Tensor
     image: torch.Tensor
+    weights: torch.Tensor
 
     def to(self, device: torch.device) -> Batch:
         """The one copy between devices of a training step."""
@@ -61,11 +62,12 @@ class BatchSource(Protocol):
 
 @dataclass(frozen=True)
 class Example:
-    """One window: channels (C, P, P), footprint (P, P), points (N, 2) in [0, 1]^2."""
+    """One window: channels (C, P, P), footprint (P, P), points (N, 2) in [0, 1]^2, weights (N,)."""
 
     channels: NDArray[np.float32]
     footprint: NDArray[np.bool_]
     points: NDArray[np.float64]
+    weights: NDArray[np.float64]
 
     def turned(self, generator: np.random.Generator) -> Example:
         """One of its eight turns and mirrors."""
@@ -74,15 +76,31 @@ class Example:
             np.ascontiguousarray(turn_image(self.channels, symmetry)),
             np.ascontiguousarray(turn_image(self.footprint, symmetry)),
             turn_points(self.points, symmetry),
+            self.weights,
         )
 
 
 def count_image(points: NDArray[np.float64], size: int) -> NDArray[np.int64]:
     """Occurrences per cell (size, size) of points (N, 2) in [0, 1]^2 (paper, C.4)."""
-    cells = np.minimum((points * size + ROUNDING).astype(np.int64), size - 1)
     counts = np.zeros((size, size), dtype=np.int64)
-    np.add.at(counts, (cells[:, 1], cells[:, 0]), 1)
+    np.add.at(counts, _cells(points, size), 1)
     return counts
+
+
+def repeated_weights(
+    counts: NDArray[np.int64], points: NDArray[np.float64], weights: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """Weights (N,) in the order of ``repeated_points``: the mean of each cell's own."""
+    sums = np.zeros(counts.shape)
+    np.add.at(sums, _cells(points, len(counts)), weights)
+    often = counts[counts > 0]
+    return (sums[counts > 0] / often).repeat(often)
+
+
+def _cells(points: NDArray[np.float64], size: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Rows and columns (N,) of the cells that points (N, 2) in [0, 1]^2 lie in."""
+    cells = np.minimum((points * size + ROUNDING).astype(np.int64), size - 1)
+    return cells[:, 1], cells[:, 0]
 
 
 def repeated_points(
@@ -105,6 +123,7 @@ def make_batch(
     index = np.repeat(np.arange(len(points)), [len(p) for p in points])
     index = np.tile(index, repeats)
     where = np.tile(np.concatenate(points), (repeats, 1)).astype(np.float32)
+    weights = np.tile(np.concatenate([window.weights for window in windows]), repeats)
     noise, t = _noise_and_times(len(where), settings, generator)
     if settings.coupling == "transport":
         noise = _transported(where, noise, index)
@@ -115,6 +134,7 @@ def make_batch(
         noise=torch.from_numpy(noise),
         t=torch.from_numpy(t),
         image=torch.from_numpy(index),
+        weights=torch.from_numpy(weights.astype(np.float32)),
     )
 
 

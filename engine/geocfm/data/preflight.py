@@ -8,11 +8,16 @@ from typing import Any
 from geocfm.data.region import Region
 from geocfm.data.scan import MOST_CLASSES
 from geocfm.data.split import ROLES
+from geocfm.model.checkpoint import EffortCard
 from geocfm.model.settings import SMALLEST_WINDOW
 
 FEWEST_OCCURRENCES = 3  # one for each of training, validation and test
 LITTLE_COVERAGE = 0.5  # of the area where some layer has data
 FEW_TO_LEARN_FROM = 20
+NO_EFFORT = (
+    "No survey effort is given (--effort): the model learns where occurrences were found, which is "
+    "also where people have looked."
+)
 
 
 @dataclass(frozen=True)
@@ -41,13 +46,15 @@ class Preflight:
     by_role: dict[str, int]
     window: dict[str, int]
     windows: dict[str, int]
+    effort: EffortCard | None
     sentences: list[str]
     warnings: list[str]
     problems: list[str]
 
     def to_dict(self) -> dict[str, Any]:
         """For ``--json``."""
-        return {**asdict(self), "can_train": not self.problems}
+        effort = None if self.effort is None else self.effort.model_dump(mode="json")
+        return {**asdict(self), "effort": effort, "can_train": not self.problems}
 
 
 def inspect_region(region: Region) -> Preflight:
@@ -63,6 +70,7 @@ def inspect_region(region: Region) -> Preflight:
         for layer in layers
     ]
     sentences.append(_occurrence_sentence(counts))
+    sentences += [NO_EFFORT] if region.effort is None else region.effort.sentences()
     sentences.append(region.plan.sentence)
     sentences.append(
         "Windows with occurrences (occurrences on those tiles): "
@@ -76,10 +84,12 @@ def inspect_region(region: Region) -> Preflight:
         by_role=by_role,
         window={"size": region.plan.size, "stride": region.plan.stride, "tile": region.plan.tile},
         windows=with_points,
+        effort=None if region.effort is None else region.effort.card,
         sentences=sentences,
         warnings=[
             *region.occurrences.warnings,
             *_warnings(layers, footprint, counts, with_points),
+            *_effort_warnings(region),
         ],
         problems=_problems(region, layers, counts, with_points),
     )
@@ -190,6 +200,17 @@ def _warnings(
     return found
 
 
+def _effort_warnings(region: Region) -> list[str]:
+    effort = region.effort
+    if effort is None or effort.floor is None or not effort.extreme:
+        return []
+    return [
+        f"The survey effort differs so much that {effort.training} training occurrences tell no "
+        f"more than {effort.effective:.1f} of equal weight: a few decide all. Smooth the raster, "
+        "or raise its lowest values."
+    ]
+
+
 def _problems(
     region: Region, layers: list[LayerReport], counts: dict[str, int], windows: dict[str, int]
 ) -> list[str]:
@@ -204,6 +225,11 @@ def _problems(
         for layer in layers
         if layer.fractional
     ]
+    if region.effort is not None and region.effort.floor is None and region.effort.training:
+        found.append(
+            "The survey effort is unknown or 0 at every training occurrence: check the raster of "
+            "--effort and its no-data value, or leave it out."
+        )
     if _nothing_varies(region, layers):
         found.append(
             "No layer varies on the grid, so there is nothing to learn from: add a layer that "

@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 
 from geocfm.data.encoding import Encoder
 from geocfm.data.scan import Progress, Scan, scan_layers
-from geocfm.data.split import ROLES, Split, split_tiles
+from geocfm.data.split import ROLES, TRAIN, Split, split_tiles
+from geocfm.data.survey_effort import SurveyEffort, survey_effort
 from geocfm.data.windows import Starts, WindowPlan, lattice_starts, lattice_sums, plan_windows
 from geocfm.geo.grid import Grid, Window
 from geocfm.geo.occurrences import Occurrences
@@ -28,6 +29,8 @@ class Region:
     occurrences: Occurrences
     points: NDArray[np.float64]  # occurrences on data, (N, 2) as (column, row)
     ids: NDArray[np.int64]  # of their features, (N,)
+    weights: NDArray[np.float64]  # how much each counts, (N,); 1 without a raster of effort
+    effort: SurveyEffort | None
     settings: WindowSettings
     plan: WindowPlan
     split: Split
@@ -82,11 +85,15 @@ def prepare_region(
     occurrences: Occurrences,
     settings: WindowSettings,
     progress: Progress,
+    effort: Stack | None = None,
 ) -> Region:
-    """Plan the windows, split the tiles, read every layer once."""
+    """Plan the windows, split the tiles, read every layer once.
+
+    effort: a layer on the same grid that occurrences are weighted by.
+    """
     plan = plan_windows(stack.grid, len(occurrences.points), settings)
     split = split_tiles(stack.grid, plan.tile, occurrences.points, settings)
-    return _read_region(stack, occurrences, settings, plan, split, None, progress)
+    return _read_region(stack, occurrences, settings, plan, split, None, effort, progress)
 
 
 def region_as_learned(
@@ -94,12 +101,12 @@ def region_as_learned(
 ) -> Region:
     """The region as a model saw it: its windows, its tiles, its statistics of the layers.
 
-    The stack lies on the grid that the model was trained on.
+    The stack lies on the grid that the model was trained on. Every occurrence counts alike.
     """
     settings = card.settings.windows.model_copy(update={"size": card.window_size})
     plan = plan_windows(stack.grid, len(occurrences.points), settings)
     split = Split.from_card(card.split)
-    return _read_region(stack, occurrences, settings, plan, split, card.layers, progress)
+    return _read_region(stack, occurrences, settings, plan, split, card.layers, None, progress)
 
 
 def _read_region(
@@ -109,18 +116,23 @@ def _read_region(
     plan: WindowPlan,
     split: Split,
     layer_cards: tuple[LayerCard, ...] | None,
+    effort: Stack | None,
     progress: Progress,
 ) -> Region:
     scan = scan_layers(
         stack, split, plan.stride, occurrences.points, settings.zero_is_nodata, progress
     )
     points = occurrences.points[scan.on_data]
+    training = split.role_of_points(points) == TRAIN
+    weighed = None if effort is None else survey_effort(effort, points, training)
     return Region(
         grid=stack.grid,
         stack=stack,
         occurrences=occurrences,
         points=points,
         ids=occurrences.ids[scan.on_data],
+        weights=np.ones(len(points)) if weighed is None else weighed.weights,
+        effort=weighed,
         settings=settings,
         plan=plan,
         split=split,

@@ -11,6 +11,7 @@ from geocfm.data.patches import (
     count_image,
     make_batch,
     repeated_points,
+    repeated_weights,
 )
 from geocfm.data.region import Region
 from geocfm.errors import UserError
@@ -75,9 +76,11 @@ def read_example(
     training: what is done to the window to learn from it; none: it is as it is.
     """
     values = region.read(window)
-    inside = region.points_in(window)
+    inside, weights = region.points_in(window), region.weights[region.inside(window)]
     if region.settings.positions == "counts":
-        inside = repeated_points(count_image(inside, window.width), generator)
+        counts = count_image(inside, window.width)
+        weights = repeated_weights(counts, inside, weights)
+        inside = repeated_points(counts, generator)
     if training is not None and training.layer_dropout:
         values = _hide_layers(values, training.layer_dropout, generator)
     channels, footprint = region.encoder.encode(values)
@@ -85,7 +88,7 @@ def read_example(
         moved = inside + generator.normal(0, training.jitter / window.width, inside.shape)
         here = ((moved >= 0) & (moved < 1)).all(axis=1, keepdims=True)
         inside = np.where(here, moved, inside)
-    return Example(channels, footprint, inside)
+    return Example(channels, footprint, inside, weights)
 
 
 def _hide_layers(

@@ -75,4 +75,5 @@ class SyntheticImages:
 def as_example(image: Image) -> Example:
     """The image with its points in [0, 1]^2."""
     height, width = image.footprint.shape
-    return Example(image.channels, image.footprint, image.points / (width, height))
+    points = image.points / (width, height)
+    return Example(image.channels, image.footprint, points, np.ones(len(points)))

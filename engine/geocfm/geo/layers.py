@@ -82,6 +82,23 @@ def find_layers(
     ]
 
 
+def find_effort(spec: str) -> Layer:
+    """The one band of survey effort that a `path[:band]` text means."""
+    bands = find_layers([spec])
+    if len(bands) > 1:
+        raise UserError(
+            f"--effort {spec} means {len(bands)} bands; the survey effort is one.",
+            f"Name it, for example --effort {bands[0].path}:{bands[0].band}.",
+        )
+    with open_raster(bands[0].path) as source:
+        if source.crs is None:
+            raise UserError(
+                f"The survey effort '{bands[0].path}' has no coordinate reference system.",
+                "Give it one in QGIS (Raster > Projections > Assign Projection).",
+            )
+    return replace(bands[0], name="survey effort")
+
+
 def _by_layer(
     texts: Sequence[str], names: Sequence[str], option: str, example: str
 ) -> dict[str, str]:

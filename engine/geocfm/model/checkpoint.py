@@ -70,12 +70,26 @@ class SplitCard(_Card):
     roles: tuple[tuple[Literal["train", "validation", "test"], ...], ...]
 
 
+class EffortCard(_Card):
+    """The raster of survey effort that occurrences were weighted by, and what became of them."""
+
+    source: str
+    floor: float = Field(description="lower effort counted as this")
+    training: int = Field(description="occurrences on training tiles")
+    floored: int = Field(description="of these, those below the floor")
+    unknown: int = Field(description="occurrences without an effort above 0; of mean weight")
+    effective: float = Field(
+        description="so many training occurrences of equal weight tell as much"
+    )
+
+
 class OccurrenceCard(_Card):
     """What the model learned from."""
 
     source: str
     where: tuple[str, ...] = ()
     counts: dict[str, int] = {}
+    effort: EffortCard | None = None
 
 
 class MemberCard(_Card):
@@ -119,6 +133,7 @@ class ModelCard(_Card):
             f"GeoCFM model, preset '{self.settings.preset}', made {self.created} "
             f"with geocfm {self.versions.get('geocfm', '?')}.",
             f"Learned from {seen} occurrences in {self.occurrences.source}{filters}.",
+            _describe_effort(self.occurrences.effort),
             *[f"Layer {text}" for text in columns],
             f"Grid: {self.grid.height} rows x {self.grid.width} columns, cell size {cell:g}, "
             f"{self.grid.name}; "
@@ -150,6 +165,16 @@ def _describe_layer(layer: LayerCard) -> str:
         return f"{layer.name}: {len(layer.classes)} classes."
     unit = f" {layer.units}" if layer.units not in ("", "1") else ""
     return f"{layer.name}: mean {layer.mean:.6g}{unit}, standard deviation {layer.std:.6g}{unit}."
+
+
+def _describe_effort(effort: EffortCard | None) -> str:
+    if effort is None:
+        return "No survey effort was given: it carries the bias of where people have looked."
+    return (
+        f"Occurrences were weighted by 1 / survey effort ({effort.source}, floored at "
+        f"{effort.floor:.4g}): the {effort.training} on training tiles tell as much as "
+        f"{effort.effective:.1f} of equal weight."
+    )
 
 
 @dataclass(frozen=True)

@@ -24,10 +24,16 @@ def path_velocity(points: Tensor, noise: Tensor) -> Tensor:
     return points - noise
 
 
-def flow_matching_loss(velocity: Velocity, points: Tensor, noise: Tensor, t: Tensor) -> Tensor:
-    """Mean over all points of the batch of ||v - (p - z)||^2 (paper, Eq. 7)."""
+def flow_matching_loss(
+    velocity: Velocity, points: Tensor, noise: Tensor, t: Tensor, weights: Tensor | None = None
+) -> Tensor:
+    """Mean over all points of the batch of ||v - (p - z)||^2 (paper, Eq. 7).
+
+    weights: (N,), how much each point counts; none: all count alike.
+    """
     predicted = velocity(path_position(points, noise, t), t)
-    return (predicted - path_velocity(points, noise)).square().sum(dim=1).mean()
+    squares = (predicted - path_velocity(points, noise)).square().sum(dim=1)
+    return squares.mean() if weights is None else (squares * weights).sum() / weights.sum()
 
 
 @dataclass(frozen=True)

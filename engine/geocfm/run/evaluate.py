@@ -23,6 +23,10 @@ if TYPE_CHECKING:
     from geocfm.run.baselines import BaselineWork
 
 REPORTED_SHARE = 0.1
+UNWEIGHTED = (
+    "The model weighted occurrences by 1 / survey effort. Baselines do not, and here every "
+    "occurrence counts alike."
+)
 
 
 def run_evaluate(job: EvaluateJob, place: Workplace, reporter: Reporter) -> None:
@@ -39,12 +43,16 @@ def run_evaluate(job: EvaluateJob, place: Workplace, reporter: Reporter) -> None
         occurrences = open_occurrences(job, grid, where)
         for sentence in occurrences.warnings:
             reporter.warn(sentence)
+        effort = work.card.occurrences.effort
+        if effort is not None:
+            reporter.note(UNWEIGHTED)
         split = Split.from_card(work.card.split)
         others = _prepare_baselines(work, occurrences, job, place, files, reporter)
         raw = raw_map(work, None, job, place, reporter)
         evaluation = evaluate_map(raw, grid, occurrences.points, split, work.training_grid)
         beside = others.beside(evaluation, reporter) if others else None
         content = evaluation.to_dict() | (beside.to_dict() if beside else {})
+        content["survey_effort"] = None if effort is None else effort.model_dump(mode="json")
         captured = held_out_captured(evaluation, occurrences.points, split, REPORTED_SHARE)
         if captured is not None:
             content[f"held_out_captured_at_{REPORTED_SHARE:g}"] = captured.to_dict()

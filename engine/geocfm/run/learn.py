@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from functools import partial
@@ -22,6 +22,7 @@ from geocfm.errors import Interrupted, UserError
 from geocfm.events import Reporter
 from geocfm.geo.area import Area, read_area
 from geocfm.geo.grid import Grid
+from geocfm.geo.layers import find_effort
 from geocfm.geo.occurrences import Occurrences
 from geocfm.geo.rasters import Layer, Stack, reference_grid
 from geocfm.inference.predictor import Predictor
@@ -78,6 +79,7 @@ class FoundData:
     grid: Grid
     area: Area | None
     occurrences: Occurrences
+    effort: Layer | None  # of surveys, that occurrences are weighted by
 
 
 def find_data(job: LearningJob) -> FoundData:
@@ -90,7 +92,9 @@ def find_data(job: LearningJob) -> FoundData:
         grid = grid.subgrid(read_area(job.aoi, grid, job.aoi_layer).bounds)
         area = read_area(job.aoi, grid, job.aoi_layer)
     occurrences = open_occurrences(job, grid, job.where)
-    return FoundData(layers, grid, area, occurrences.inside(area) if area else occurrences)
+    effort = find_effort(job.effort) if job.effort else None
+    inside = occurrences.inside(area) if area else occurrences
+    return FoundData(layers, grid, area, inside, effort)
 
 
 @contextmanager
@@ -104,9 +108,13 @@ def open_region(
     found = find_data(job)
     points = found.occurrences.points
     ensure_learning_fits(found.grid, len(found.layers), points, settings, device)
-    with Stack(found.layers, found.grid, found.area) as stack:
+    with ExitStack() as files:
+        stack = files.enter_context(Stack(found.layers, found.grid, found.area))
+        effort = None
+        if found.effort is not None:
+            effort = files.enter_context(Stack([found.effort], found.grid))
         stage = reporter.stage("Reading layers")
-        yield prepare_region(stack, found.occurrences, settings.windows, stage)
+        yield prepare_region(stack, found.occurrences, settings.windows, stage, effort)
 
 
 def run_check(job: CheckJob, reporter: Reporter) -> None:
@@ -237,7 +245,10 @@ def make_card(
         grid=GridCard.model_validate(region.grid.to_dict()),
         split=region.split.to_card(),
         occurrences=OccurrenceCard(
-            source=job.occurrences.name, where=tuple(job.where), counts=found.occurrences
+            source=job.occurrences.name,
+            where=tuple(job.where),
+            counts=found.occurrences,
+            effort=found.effort,
         ),
         seed=job.seed,
         iterations=snapshot.iteration,

@@ -20,7 +20,7 @@ from pyogrio.errors import DataSourceError
 from rasterio.errors import RasterioError
 
 from geocfm.errors import UserError
-from geocfm.geo.layers import find_layers
+from geocfm.geo.layers import find_effort, find_layers
 from geocfm.geo.vectors import missing_file
 from geocfm.job import ApplyingJob, Job, LearningJob
 from geocfm.layer_spec import is_dataset_name
@@ -34,7 +34,8 @@ COMPANIONS = {".shp": (".dbf", ".shx", ".prj")}  # a shapefile's attributes chan
 DATABASES = (".gpkg", ".sqlite")
 LARGEST_HASHED = 256 * 2**20
 SQLITE_COUNTERS = ((18, 20), (24, 28), (92, 100))  # journal mode; changes; writer's version
-NOT_THE_WORK = {"out", "overwrite", "raster"}  # rasters are compared as the layers they mean
+# rasters are compared as the layers they mean
+NOT_THE_WORK = {"out", "overwrite", "raster", "effort"}
 
 
 class InputFile(BaseModel):
@@ -113,6 +114,9 @@ def _inputs(job: Job) -> Iterator[InputFile]:
     if isinstance(job, LearningJob | ApplyingJob):
         for layer in find_layers(job.raster):
             yield _input_file(f"layer {layer.name}, band {layer.band}", Path(layer.path))
+    if isinstance(job, LearningJob) and job.effort:
+        effort = find_effort(job.effort)
+        yield _input_file(f"effort, band {effort.band}", Path(effort.path))
     for name in INPUT_FILES:
         path: Path | None = getattr(job, name, None)
         if path is not None:

@@ -293,13 +293,14 @@ class _Run(Generic[Network]):
 
     @torch.no_grad()
     def _validate(self) -> float:
-        total, points = 0.0, 0
+        total, weight = 0.0, 0.0
         for batch in self._validation:
             with _mixed_precision(self._device):
                 loss = self._loss(self.averaged.network, batch.to(self._device))
-            total += loss.item() * len(batch.points)
-            points += len(batch.points)
-        return total / points
+            points = batch.weights.sum().item()
+            total += loss.item() * points
+            weight += points
+        return total / weight
 
 
 def _copies(tensors: dict[str, Tensor]) -> dict[str, Tensor]:

@@ -1,4 +1,7 @@
-"""What is learned from a batch: the flow, or a score per pixel. Means over the whole batch."""
+"""What is learned from a batch: the flow, or a score per pixel. Means over the whole batch.
+
+Where points have weights, these are means weighted by them.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +15,7 @@ from geocfm.model.network import VelocityNetwork
 from geocfm.model.score import ScoreNetwork, log_density
 
 POSITIVE_WEIGHT = 50.0  # of a pixel that holds an occurrence (paper, "UNet-Seg")
+LEAST_WEIGHT = 1e-6  # of all points together: none may lie on data
 ROUNDING = 2e-7  # of a window's side: points are float32, and 7 / 220 * 220 may be less than 7
 
 
@@ -22,7 +26,8 @@ def flow_loss(network: VelocityNetwork, batch: Batch, density_weight: float = 1.
     def velocity(position: Tensor, t: Tensor) -> Tensor:
         return network.velocity(maps, position, t, batch.image)
 
-    loss = flow_matching_loss(velocity, network.to_flow(batch.points), batch.noise, batch.t)
+    points = network.to_flow(batch.points)
+    loss = flow_matching_loss(velocity, points, batch.noise, batch.t, batch.weights)
     if maps.log_density is not None:
         loss = loss + density_weight * likelihood_loss(maps.log_density, batch)
     return loss
@@ -39,8 +44,9 @@ def likelihood_loss(log_densities: Tensor, batch: Batch) -> Tensor:
     A point on the very edge of no-data may be rounded onto it; such a point has no say.
     """
     pixels = point_pixels(batch)
-    valid = batch.footprints.flatten()[pixels]
-    return -(log_densities.flatten()[pixels] * valid).sum() / valid.sum().clamp(min=1)
+    weights = batch.weights * batch.footprints.flatten()[pixels]
+    total = weights.sum().clamp(min=LEAST_WEIGHT)
+    return -(log_densities.flatten()[pixels] * weights).sum() / total
 
 
 def segmentation_loss(network: ScoreNetwork, batch: Batch) -> Tensor:

@@ -11,6 +11,7 @@ import pytest
 import rasterio
 from geocfm.data.region import Region, prepare_region
 from geocfm.geo.grid import Grid
+from geocfm.geo.layers import find_effort
 from geocfm.geo.occurrences import read_occurrences
 from geocfm.geo.rasters import Stack, find_layers
 from geocfm.model.settings import WindowSettings
@@ -101,6 +102,7 @@ def make_region(sample: Sample) -> Iterator[Callable[..., Region]]:
             rasters: list[str] | None = None,
             occurrences: Path | None = None,
             classes: tuple[str, ...] = ("rock",),
+            effort: Path | None = None,
             **settings: Any,
         ) -> Region:
             layers = find_layers(rasters or sample.rasters, classes)
@@ -109,7 +111,10 @@ def make_region(sample: Sample) -> Iterator[Callable[..., Region]]:
                 occurrences or sample.folder / "gold.csv", sample.grid, crs="EPSG:32750"
             )
             choices = WindowSettings(**{"size": 16, "stride": 4, "tile": 24, **settings})
-            return prepare_region(stack, found, choices, lambda done, total: None)
+            looked = None
+            if effort is not None:
+                looked = closing.enter_context(Stack([find_effort(str(effort))], sample.grid))
+            return prepare_region(stack, found, choices, lambda done, total: None, looked)
 
         yield make
 

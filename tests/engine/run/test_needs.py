@@ -96,6 +96,7 @@ if kind == "training":
         some = Batch(
             images, torch.ones(batch, window, window, dtype=torch.bool), torch.rand(points, 2),
             torch.randn(points, 2), torch.rand(points), torch.arange(points) % batch,
+            torch.ones(points),
         )
         optimiser.zero_grad(set_to_none=True)
         flow_loss(network, some).backward()

@@ -51,7 +51,8 @@ class Squares:
             channels = generator.standard_normal((1, 12, 12)).astype(np.float32)
             rows, cols = np.unravel_index(channels[0].ravel().argsort()[-10:], (12, 12))
             points = (np.stack([cols, rows], axis=1) + 0.5) / 12
-            examples.append(Example(channels, np.ones((12, 12), bool), points))
+            footprint, weights = np.ones((12, 12), bool), np.ones(len(points))
+            examples.append(Example(channels, footprint, points, weights))
         return make_batch(examples, TrainingSettings(), generator)
 
 

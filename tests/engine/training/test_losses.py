@@ -40,6 +40,7 @@ def batch_of(footprints: Tensor, points: list[tuple[float, float]], image: list[
         noise=torch.zeros(len(points), 2),
         t=torch.zeros(len(points)),
         image=torch.tensor(image),
+        weights=torch.ones(len(points)),
     )
 
 
@@ -88,6 +89,25 @@ def test_density_loss_is_scipys_log_softmax_at_the_points(scattered: tuple[Tenso
     assert density_loss(Fixed(logits), batch).item() == pytest.approx(total / 40, rel=1e-5)
 
 
+def test_a_point_of_weight_three_counts_as_three_points(scattered: tuple[Tensor, Batch]) -> None:
+    logits, batch = scattered
+    batch = replace(batch, t=torch.linspace(0, 1, 40), noise=torch.randn(40, 2))
+    often = torch.tensor([1, 3, 1, 2] * 10)
+    repeated = replace(
+        batch,
+        **{
+            name: getattr(batch, name).repeat_interleave(often, dim=0)
+            for name in ("points", "noise", "t", "image", "weights")
+        },
+    )
+    weighted = replace(batch, weights=0.7 * often.float())  # only their ratios matter
+    torch.manual_seed(1)
+    network = VelocityNetwork(1, SMALL.model_copy(update={"density": True, "anchor": 2}))
+    for loss in (lambda b: density_loss(Fixed(logits), b), lambda b: flow_loss(network, b)):
+        assert loss(weighted).item() == pytest.approx(loss(repeated).item(), rel=1e-5)
+        assert loss(weighted).item() != pytest.approx(loss(batch).item(), rel=1e-3)
+
+
 def test_density_loss_of_equal_logits_is_the_log_of_the_valid_pixels() -> None:
     valid = torch.zeros(1, 8, 8, dtype=torch.bool)
     valid[0, 2:5, 1:7] = True
@@ -121,7 +141,10 @@ def test_segmentation_loss_is_torchs_with_a_mask_by_hand(scattered: tuple[Tensor
     expected = each[batch.footprints].mean().item()
     assert segmentation_loss(Fixed(logits), batch).item() == pytest.approx(expected, rel=1e-5)
     repeated = replace(
-        batch, points=batch.points.repeat(3, 1), image=batch.image.repeat(3)
+        batch,
+        points=batch.points.repeat(3, 1),
+        image=batch.image.repeat(3),
+        weights=batch.weights.repeat(3),
     )  # as points_per_step does
     assert segmentation_loss(Fixed(logits), repeated).item() == pytest.approx(expected, rel=1e-5)
 
