@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -73,6 +73,17 @@ class Region:
     def window(self, start: NDArray[np.int64]) -> Window:
         """The window that begins at (row, column)."""
         return Window(int(start[0]), int(start[1]), self.plan.size, self.plan.size)
+
+    def with_split(self, split: Split) -> Region:
+        """The same tiles with other roles: statistics and windows follow them."""
+        return replace(
+            self,
+            split=split,
+            layer_cards=self.scan.layer_cards(self.stack.layers, split),
+            starts=_learning_windows(
+                self.grid, self.plan, self.points, split, self.scan, self.settings
+            ),
+        )
 
     def points_by_role(self) -> dict[str, int]:
         """How many occurrences lie on tiles of each role."""

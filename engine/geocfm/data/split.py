@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -135,18 +135,66 @@ def split_tiles(
     sizes = {role: round(share * count) for role, share in shares.items()}
     if count > 2:  # with three tiles or more every role that is wanted gets one
         sizes = {role: max(size, 1) if shares[role] else 0 for role, size in sizes.items()}
-    row, _ = _tile_index(row_edges, points[:, 1])
-    col, _ = _tile_index(col_edges, points[:, 0])
-    held = np.bincount(row * shape[1] + col, minlength=count) / max(len(points), 1)
+    empty = Split(row_edges, col_edges, np.full(shape, TRAIN, dtype=np.int8))
+    held = _share_of_points(empty, points)
     generator = np.random.default_rng(settings.split_seed)
-    best = np.zeros(count, dtype=np.int8)
-    best_gap = np.inf
-    for _ in range(TRIALS if settings.balanced and len(points) else 1):
-        order = generator.permutation(count)
-        roles = np.full(count, TRAIN, dtype=np.int8)
-        roles[order[: sizes[TEST]]] = TEST
-        roles[order[sizes[TEST] : sizes[TEST] + sizes[VALIDATION]]] = VALIDATION
+    trials = TRIALS if settings.balanced and len(points) else 1
+    roles = _assigned(np.arange(count), held, sizes, shares, trials, generator)
+    return Split(row_edges, col_edges, roles.reshape(shape).astype(np.int8))
+
+
+def fold_splits(
+    split: Split, points: NDArray[np.float64], folds: int, settings: WindowSettings
+) -> list[Split]:
+    """The same tiles split anew so often: each is a test tile once, in folds of as many points.
+
+    Of the other tiles some choose the model, as many as the settings ask for.
+    """
+    count = split.roles.size
+    held = _share_of_points(split, points)
+    generator = np.random.default_rng(settings.split_seed)
+    sizes = {fold: count // folds + (fold < count % folds) for fold in range(1, folds)}
+    shares = dict.fromkeys(sizes, 1 / folds)
+    fold_of = _assigned(np.arange(count), held, sizes, shares, TRIALS, generator, rest=0)
+    found = []
+    for fold in range(folds):
+        test = fold_of == fold
+        others = np.flatnonzero(~test)
+        share = settings.validation_share
+        size = max(1, round(share * len(others))) if share and len(others) > 1 else 0
+        wanted = {VALIDATION: share * held[others].sum()}
+        chosen = _assigned(others, held, {VALIDATION: size}, wanted, TRIALS, generator)
+        roles = np.where(test, TEST, chosen)
+        found.append(replace(split, roles=roles.reshape(split.roles.shape).astype(np.int8)))
+    return found
+
+
+def _share_of_points(split: Split, points: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Of each tile, row by row."""
+    counts = np.bincount(split.tile_of_points(points), minlength=split.roles.size)
+    return counts / max(len(points), 1)
+
+
+def _assigned(
+    among: NDArray[np.int64],
+    held: NDArray[np.float64],
+    sizes: dict[int, int],
+    shares: dict[int, float],
+    trials: int,
+    generator: np.random.Generator,
+    rest: int = TRAIN,
+) -> NDArray[np.int64]:
+    """A role (tiles,) for some tiles, so many of each and the rest; of the trials the one whose
+    roles hold most nearly their shares of the points.
+    """
+    best, best_gap = np.full(len(held), rest), np.inf
+    for _ in range(trials):
+        order = generator.permutation(among)
+        roles, first = np.full(len(held), rest), 0
+        for role, size in reversed(sizes.items()):
+            roles[order[first : first + size]] = role
+            first += size
         gap = sum(abs(held[roles == role].sum() - share) for role, share in shares.items())
         if gap < best_gap:
             best, best_gap = roles, gap
-    return Split(row_edges, col_edges, best.reshape(shape))
+    return best

@@ -1,0 +1,110 @@
+"""Several networks of one region: seeds and bootstraps that differ, so that they can disagree."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from geocfm.data.region import Region
+from geocfm.data.region_batches import RegionBatches
+from geocfm.data.split import TRAIN
+from geocfm.events import Reporter
+from geocfm.model.network import VelocityNetwork, new_network
+from geocfm.model.settings import Settings
+from geocfm.training.counts import fit_counts
+from geocfm.training.fit import fit_network
+from geocfm.training.losses import flow_loss
+from geocfm.training.resume import Snapshot
+
+BOOTSTRAP_STREAM = 2**29  # keeps the choice of blocks apart from the noise of the steps
+SEED_STEP = 1_000_003  # between members, so that the seeds of two ensembles do not meet
+
+
+@dataclass(frozen=True)
+class Member:
+    """One network of an ensemble: its number, its seed, and the region as it sees it."""
+
+    number: int
+    seed: int
+    region: Region
+
+
+def ensemble_of(region: Region, count: int, seed: int) -> list[Member]:
+    """So many members; one alone sees the region as it is."""
+    seeds = [seed + SEED_STEP * number for number in range(count)]
+    if count == 1:
+        return [Member(0, seed, region)]
+    return [
+        Member(number, own, bootstrapped(region, own)) for number, own in enumerate(seeds)
+    ]
+
+
+def bootstrapped(region: Region, seed: int) -> Region:
+    """The region with blocks of its training occurrences drawn with replacement.
+
+    Blocks have a window's size, since occurrences near each other are no independent witnesses. An
+    occurrence counts as often as its block was drawn, perhaps never.
+    """
+    training = region.split.role_of_points(region.points) == TRAIN
+    places = np.floor(region.points[training] / region.plan.size).astype(np.int64)
+    _, block = np.unique(places, axis=0, return_inverse=True)
+    blocks = int(block.max(initial=-1)) + 1
+    if blocks < 2:
+        return region
+    generator = np.random.default_rng([seed, BOOTSTRAP_STREAM])
+    drawn = generator.multinomial(blocks, np.full(blocks, 1 / blocks))
+    weights = region.weights.copy()
+    weights[training] *= drawn[block.ravel()]
+    return replace(region, weights=weights)
+
+
+def share_of_budget(settings: Settings, trainings: int) -> Settings:
+    """The settings of one of several trainings, which share the minutes."""
+    if settings.training.minutes is None:
+        return settings
+    training = settings.training.model_copy(
+        update={"minutes": settings.training.minutes / trainings}
+    )
+    return settings.model_copy(update={"training": training})
+
+
+def fit_member(
+    member: Member,
+    settings: Settings,
+    channels: int,
+    device: torch.device,
+    folder: Path,
+    reporter: Reporter,
+    title: str,
+) -> Snapshot:
+    """Train a member in a folder of its own; an interrupted training goes on there."""
+    network = new_network(channels, settings, member.seed)
+    result = fit_network(
+        RegionBatches(member.region, settings.training, member.seed),
+        network,
+        partial(flow_loss, density_weight=settings.training.density_weight),
+        settings.training,
+        member.seed,
+        device,
+        reporter,
+        folder,
+        title,
+    )
+    return with_counts(result.best, network, member.region, device)
+
+
+def with_counts(
+    snapshot: Snapshot, network: VelocityNetwork, region: Region, device: torch.device
+) -> Snapshot:
+    """The snapshot with a count head, if the network has one; the network holds its weights."""
+    if not network.settings.count:
+        return snapshot
+    network.load_state_dict(snapshot.weights)
+    network.to(device).eval()
+    fit_counts(network, region, device)
+    weights = {name: tensor.detach().cpu() for name, tensor in network.state_dict().items()}
+    return replace(snapshot, weights=weights)
