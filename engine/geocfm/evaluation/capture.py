@@ -53,6 +53,12 @@ class CaptureCurve:
         left = area_share * self.area.sum() - better[chosen]
         return np.clip(left / np.maximum(self.area[chosen], 1e-300), 0.0, 1.0)
 
+    def outranked(self, density: NDArray[np.floating]) -> NDArray[np.float64]:
+        """The share of the area that each density (N,) outranks; half of what it ties with."""
+        chosen = _bin(density)
+        lower = np.cumsum(self.area)[chosen] - self.area[chosen] / 2
+        return lower / self.area.sum()
+
     def under_curve(self) -> float:
         """Area under the curve; chance gives 0.5."""
         area, captured = self.points()
@@ -74,6 +80,12 @@ class CaptureCurve:
                 "captured_share": captured[keep].round(6).tolist(),
             },
         }
+
+
+def bin_logs() -> NDArray[np.float64]:
+    """Natural logarithm of the relative density in the middle of each bin, (BINS,)."""
+    middles = LOWEST + (np.arange(BINS) + 0.5) * (HIGHEST - LOWEST) / BINS
+    return middles * np.log(2.0)
 
 
 def _bin(density: NDArray[np.floating]) -> NDArray[np.int64]:

@@ -46,6 +46,14 @@ class Captured:
         return asdict(self)
 
 
+@dataclass(frozen=True)
+class TileBand:
+    """Ends (K,) of the 95 % intervals of K means, by tiles drawn with replacement."""
+
+    low: NDArray[np.float64]
+    high: NDArray[np.float64]
+
+
 def shared_confidence(comparisons: int) -> float:
     """What each of several intervals must have for all of them to hold 95 times in 100.
 
@@ -98,15 +106,25 @@ def tile_interval(
 
     No interval where all values lie on one tile.
     """
+    band, tiles = tile_band(values[:, None], tile), len(np.unique(tile))
+    return (None, None, tiles) if band is None else (float(band.low[0]), float(band.high[0]), tiles)
+
+
+def tile_band(values: NDArray[np.float64], tile: NDArray[np.int64]) -> TileBand | None:
+    """Intervals of K means of values (N, K), all from the same draws of tiles (N,).
+
+    None where all values lie on one tile.
+    """
     _, number = np.unique(tile, return_inverse=True)
-    counts, found = np.bincount(number), np.bincount(number, weights=values)
+    counts = np.bincount(number)
     tiles = len(counts)
     if tiles < FEWEST_TILES:
-        return None, None, tiles
+        return None
+    found = np.stack([np.bincount(number, weights=column) for column in values.T], axis=1)
     drawn = np.random.default_rng(0).multinomial(tiles, np.full(tiles, 1 / tiles), RESAMPLES)
     ends = ((1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2)
-    low, high = np.quantile(drawn @ found / (drawn @ counts), ends)
-    return float(low), float(high), tiles
+    low, high = np.quantile(drawn @ found / (drawn @ counts)[:, None], ends, axis=0)
+    return TileBand(low, high)
 
 
 def paired_difference(
