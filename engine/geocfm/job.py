@@ -301,6 +301,7 @@ class EvaluateJob(MappingJob, OccurrenceInput):
         description="Other methods, fitted on the model's own training tiles and measured beside "
         f"it: all, or some of {', '.join(BASELINE_NAMES)}, separated by commas.",
     )
+    skip_importance: bool = Field(False, description="Do not measure which layers matter.")
     out: FileName = Field(description="The folder to write into.")
 
 

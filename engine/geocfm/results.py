@@ -19,6 +19,7 @@ from geocfm.job import (
 )
 
 FIGURES = ("evaluation.json", "capture.png", "map.png")
+IMPORTANCE = "importance.png"  # unless an evaluation is told to skip it
 OCCURRENCES = "occurrences.gpkg"  # those that were used, by training and by evaluation
 TRUTH = "truth"  # a folder apart, so that the region's *.tif are what may be learned from
 # jobs whose result is a folder
@@ -33,7 +34,8 @@ def results_of(job: WritingJob) -> list[Path]:
         ends = (f"last{out.suffix}", "log.jsonl", "preview.png")
         return [out, *(_beside(out, end) for end in ends), _beside(out, OCCURRENCES)]
     if isinstance(job, EvaluateJob):
-        return [out / name for name in (*FIGURES, OCCURRENCES)]
+        names = [*FIGURES, OCCURRENCES] + [IMPORTANCE] * (not job.skip_importance)
+        return [out / name for name in names]
     if isinstance(job, SynthJob):
         observed = [out / name for name in ("magnetics.tif", "geochemistry.tif", OCCURRENCES)]
         return observed + [out / TRUTH / f"{name}.tif" for name in ("intensity", "bayes", "latent")]

@@ -33,6 +33,12 @@ class Encoder:
             channels += list(valid.astype(np.float32))
         return np.stack(channels), some_data(valid)
 
+    def value_channels(self, layer: int) -> slice:
+        """The channels of a layer's values: one, or one per class; its validity is another one."""
+        widths = [len(card.classes) if card.categorical else 1 for card in self.layers]
+        first = sum(widths[:layer])
+        return slice(first, first + widths[layer])
+
     def unknown_classes(self, values: NDArray[np.float32]) -> dict[str, tuple[int, int]]:
         """For each class layer: cells whose class has no channel, and all cells with data."""
         valid = data_mask(values, self.settings.zero_is_nodata)

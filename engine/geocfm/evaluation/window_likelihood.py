@@ -21,6 +21,7 @@ from geocfm.events import Stage
 from geocfm.geo.grid import Window
 
 MOST_WINDOWS = {"train": 100, "validation": 100, "test": 400}  # spread over those there are
+MASS_POINTS = 512  # for a flow's mass on a window: right to a few thousandths
 
 LogDensity = Callable[[Image], NDArray[np.float64]]
 """Log density per cell at the occurrences of an image, normalised over its footprint."""

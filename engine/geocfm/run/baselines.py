@@ -32,7 +32,7 @@ from geocfm.evaluation.comparison import (
 from geocfm.evaluation.evaluate import Evaluation, evaluate_map
 from geocfm.evaluation.metrics import pixel_log_density
 from geocfm.evaluation.region_baselines import BaselineDensities, RegionImages
-from geocfm.evaluation.window_likelihood import LogDensity, likelihoods
+from geocfm.evaluation.window_likelihood import MASS_POINTS, LogDensity, likelihoods
 from geocfm.events import Reporter
 from geocfm.geo.area import read_area
 from geocfm.geo.occurrences import Occurrences
@@ -48,7 +48,6 @@ from geocfm.run.workplace import Workplace
 
 ROLES = ("test", "validation", "train")
 SHARE = 0.1  # of the area, at which methods are compared
-WINDOW_MASS_POINTS = 512  # for the flow's mass on a window: right to a few thousandths
 
 
 @dataclass(frozen=True)
@@ -254,7 +253,7 @@ class BaselineWork:
 
     def _of_the_flow(self, image: Image) -> NDArray[np.float64]:
         """The model's exact log density at the occurrences of an image."""
-        return FlowView(self.sampler, image, WINDOW_MASS_POINTS).log_density(image.points)
+        return FlowView(self.sampler, image, MASS_POINTS).log_density(image.points)
 
     def _folder(self, name: str) -> Path:
         return self.place.folder / name

@@ -14,6 +14,7 @@ from geocfm.geo.occurrences import Occurrences
 from geocfm.job import EvaluateJob, baseline_names
 from geocfm.results import results_of
 from geocfm.run.apply import Application, applying, raw_map
+from geocfm.run.importance import ensure_importance_fits, measure_importance
 from geocfm.run.inputs import open_occurrences, write_occurrences
 from geocfm.run.needs import map_disk_bytes
 from geocfm.run.room import ensure_room
@@ -33,7 +34,7 @@ def run_evaluate(job: EvaluateJob, place: Workplace, reporter: Reporter) -> None
     """Capture curves on held-out and training tiles, as JSON and pictures."""
     from geocfm.evaluation.plots import plot_capture, plot_map  # matplotlib takes half a second
 
-    figures, capture, picture, used = results_of(job)
+    figures, capture, picture, used, *chart = results_of(job)
     provenance = place.provenance.model_dump_json()
     with applying(job, reporter) as work, ExitStack() as files:
         grid = work.grid
@@ -48,6 +49,8 @@ def run_evaluate(job: EvaluateJob, place: Workplace, reporter: Reporter) -> None
             reporter.note(UNWEIGHTED)
         split = Split.from_card(work.card.split)
         others = _prepare_baselines(work, occurrences, job, place, files, reporter)
+        if not job.skip_importance:
+            ensure_importance_fits(work, occurrences)
         raw = raw_map(work, None, job, place, reporter)
         evaluation = evaluate_map(raw, grid, occurrences.points, split, work.training_grid)
         beside = others.beside(evaluation, reporter) if others else None
@@ -56,6 +59,11 @@ def run_evaluate(job: EvaluateJob, place: Workplace, reporter: Reporter) -> None
         captured = held_out_captured(evaluation, occurrences.points, split, REPORTED_SHARE)
         if captured is not None:
             content[f"held_out_captured_at_{REPORTED_SHARE:g}"] = captured.to_dict()
+        importance = None
+        if not job.skip_importance:
+            region = others.region if others else None
+            importance = measure_importance(work, occurrences, region, job, place, reporter)
+            content["importance"] = importance.to_dict()
         text = json.dumps(
             {**content, "provenance": place.provenance.model_dump(mode="json")}, indent=1
         )
@@ -78,15 +86,19 @@ def run_evaluate(job: EvaluateJob, place: Workplace, reporter: Reporter) -> None
             provenance,
         )
         write_occurrences(place, used, grid, occurrences.points, occurrences.ids)
-    for path in (capture, picture, figures):
+    for path in (capture, picture, *chart, figures):
         place.deliver(path.name, path)
     _tell(evaluation, reporter)
     for sentence in beside.sentences() if beside else []:
         reporter.note(sentence)
+    if importance:
+        reporter.note(importance.sentence())
     reporter.report("evaluation", content)
     reporter.wrote("evaluation", figures, "all figures")
     reporter.wrote("picture", capture, "capture curve, held-out and training tiles")
     reporter.wrote("picture", picture, "the map with the known occurrences")
+    for path in chart:
+        reporter.wrote("picture", path, "which layers matter")
     reporter.wrote("occurrences", used, f"{len(occurrences.ids)} occurrences used")
 
 

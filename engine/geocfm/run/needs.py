@@ -330,20 +330,30 @@ def ensure_mapping_fits(card: ModelCard, grid: Grid, device: torch.device, maps:
     )
 
 
+def ensure_region_fits(card: ModelCard, grid: Grid, points: Points, otherwise: str) -> None:
+    """Refuse to look at a model's region that cannot be held; ``otherwise`` is the remedy."""
+    region = _region_needs(card, grid, points)
+    _refuse(region, torch.device("cpu"), "Looking at the layers", otherwise=otherwise)
+
+
 def ensure_baselines_fit(
     card: ModelCard, grid: Grid, points: Points, networks: bool, device: torch.device
 ) -> None:
     """Refuse baselines whose region, or whose networks' training steps, cannot be held."""
-    windows = card.settings.windows.model_copy(update={"size": card.window_size})
-    plan = plan_windows(grid, len(points), windows)
-    region = Needs(region_bytes(grid, len(card.layers), plan))
     without = "Leave out --baselines, or give layers that cover a smaller region."
-    _refuse(region, torch.device("cpu"), "Looking at the layers", otherwise=without)
+    ensure_region_fits(card, grid, points, without)
     if networks:
         step = points_in_a_step(points, card.window_size, card.settings)
         network = training_bytes(card.settings, card.channels, card.window_size, step)
         without = "Leave unet-seg and unet-density out of --baselines."
-        _refuse(replace(region, network=network), device, "Training", otherwise=without)
+        needs = replace(_region_needs(card, grid, points), network=network)
+        _refuse(needs, device, "Training", otherwise=without)
+
+
+def _region_needs(card: ModelCard, grid: Grid, points: Points) -> Needs:
+    windows = card.settings.windows.model_copy(update={"size": card.window_size})
+    plan = plan_windows(grid, len(points), windows)
+    return Needs(region_bytes(grid, len(card.layers), plan))
 
 
 def ensure_benchmark_fits(
