@@ -32,7 +32,8 @@ def results_of(job: WritingJob) -> list[Path]:
     out: Path = job.out
     if isinstance(job, TrainJob):
         ends = (f"last{out.suffix}", "log.jsonl", "preview.png")
-        return [out, *(_beside(out, end) for end in ends), _beside(out, OCCURRENCES)]
+        folds = fold_results(job) if job.folds else ()
+        return [out, *(_beside(out, end) for end in ends), _beside(out, OCCURRENCES), *folds]
     if isinstance(job, EvaluateJob):
         names = [*FIGURES, OCCURRENCES] + [IMPORTANCE] * (not job.skip_importance)
         return [out / name for name in names]
@@ -45,6 +46,11 @@ def results_of(job: WritingJob) -> list[Path]:
         return [out, *filter(None, (job.uncertainty, job.monte_carlo_error))]
     described = sidecar(out) if isinstance(job, SampleJob) else None
     return [out, described] if described else [out]
+
+
+def fold_results(job: TrainJob) -> tuple[Path, Path]:
+    """What cross-validation leaves beside the model: the out-of-fold map, and its figures."""
+    return _beside(job.out, "folds.tif"), _beside(job.out, "folds.json")
 
 
 def unfinished_model(out: Path) -> Path:

@@ -95,7 +95,7 @@ class Predictor:
         self.card, self.layers, self.sampling = checkpoint.card, layers, sampling
         encoder = Encoder(self.card.layers, self.card.settings.windows)
         self._reader = WindowReader(layers, encoder)
-        self.members = (self,)
+        self.members: tuple[Predictor, ...] = (self,)
         self.sampler, *others = (
             FlowSampler(network, sampling, device) for network in checkpoint.networks
         )

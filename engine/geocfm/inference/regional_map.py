@@ -90,7 +90,7 @@ class FlowDensities:
 
     def of(self, batch: list[Window]) -> Iterator[MappedWindow]:
         """Densities that depend on the seed and the window alone."""
-        found, footprints = [], np.zeros(0)
+        found, footprints = [], np.zeros((0, 0, 0), dtype=np.bool_)
         for member, levels in zip(self._predictor.members, self._levels, strict=True):
             encoded = member.encode(batch)
             footprints = encoded.footprints

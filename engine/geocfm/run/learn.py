@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from datetime import datetime, timezone
@@ -25,11 +25,14 @@ from geocfm.geo.grid import Grid
 from geocfm.geo.layers import find_effort
 from geocfm.geo.occurrences import Occurrences
 from geocfm.geo.rasters import Layer, Stack, reference_grid
+from geocfm.geo.writing import Band, write_cog
 from geocfm.inference.predictor import Predictor
+from geocfm.inference.regional_map import DENSITY, UNIT
 from geocfm.job import CheckJob, LearningJob, TrainJob
 from geocfm.model.checkpoint import (
     Checkpoint,
     GridCard,
+    MemberCard,
     ModelCard,
     OccurrenceCard,
     checkpoint_bytes,
@@ -37,14 +40,22 @@ from geocfm.model.checkpoint import (
 from geocfm.model.device import choose_device, describe_device
 from geocfm.model.network import VelocityNetwork, new_network
 from geocfm.model.settings import Settings, change_settings, choose_preset
-from geocfm.results import results_of, unfinished_model
+from geocfm.results import fold_results, results_of, unfinished_model
+from geocfm.run.folds import OUT_OF_FOLD, CrossValidation, all_training, cross_validate
 from geocfm.run.inputs import given_layers, open_occurrences, write_occurrences
 from geocfm.run.needs import ensure_learning_fits
-from geocfm.run.provenance import Provenance
+from geocfm.run.provenance import TAG, Provenance
 from geocfm.run.workplace import Workplace, remove_unfinished
 from geocfm.training.loop import train
 from geocfm.training.losses import flow_loss
-from geocfm.training.resume import Snapshot, discard_state, load_state, save_state
+from geocfm.training.members import (
+    ensemble_of,
+    fit_member,
+    share_of_budget,
+    with_counts,
+    with_iterations,
+)
+from geocfm.training.resume import STATE, Snapshot, discard_state, load_state, save_state
 
 PREVIEW_DRAWS = 4
 
@@ -146,21 +157,32 @@ def run_train(job: TrainJob, place: Workplace, reporter: Reporter) -> None:
     device = choose_device(job.device)
     settings = choose_settings(job, accelerated=device.type == "cuda")
     unfinished = unfinished_model(job.out)
-    _, last, log_path, preview_path, occurrences = results_of(job)
+    _, last, log_path, preview_path, occurrences, *_ = results_of(job)
     with open_region(job, settings, device, reporter) as region:
         found = inspect_region(region)
         _tell(found, reporter)
         _refuse(found)
+        settings = share_of_budget(settings, job.ensemble * (1 + (job.folds or 0)))
+        validated = None
+        if job.folds:
+            validated = _cross_validate(job, region, settings, found, device, place, reporter)
+            region = region.with_split(all_training(region.split))
+            settings = with_iterations(settings, validated.iterations)
 
-        def card(snapshot: Snapshot) -> ModelCard:
-            return make_card(region, settings, job, found, snapshot, place.provenance)
+        def card(snapshot: Snapshot, others: Sequence[MemberCard] = ()) -> ModelCard:
+            return make_card(region, settings, job, found, snapshot, place.provenance, others)
 
-        def write_model(name: str, snapshot: Snapshot) -> None:
-            content = checkpoint_bytes([snapshot.weights], card(snapshot))
+        def write_model(name: str, *members: Snapshot) -> None:
+            first, *others = members
+            cards = [
+                MemberCard(seed=one.seed, iterations=other.iteration, metrics=other.metrics)
+                for one, other in zip(ensemble[1:], others, strict=False)
+            ]
+            content = checkpoint_bytes([one.weights for one in members], card(first, cards))
             (place.folder / name).write_bytes(content)
 
-        def keep(best: Snapshot) -> None:
-            write_model("best", best)
+        def keep(*best: Snapshot) -> None:
+            write_model("best", *best)
             place.deliver("best", unfinished)
             reporter.wrote("checkpoint", unfinished, "the best model so far")
 
@@ -169,22 +191,25 @@ def run_train(job: TrainJob, place: Workplace, reporter: Reporter) -> None:
             _preview(place.folder / "preview.png", region, example, device, job.seed)
             place.deliver("preview.png", preview_path)
 
-        network = new_network(card(Snapshot({}, 0, {})).channels, settings, job.seed)
+        ensemble = ensemble_of(region, job.ensemble, job.seed)
+        channels = card(Snapshot({}, 0, {})).channels
+        network = new_network(channels, settings, job.seed)
         weights = sum(parameter.numel() for parameter in network.parameters())
         reporter.note(
             f"Training preset '{settings.preset}' ({weights / 1e6:.2f} million weights) on "
-            f"{describe_device(device)}, {describe_budget(settings)}."
+            f"{describe_device(device)}, {describe_budget(settings)}"
+            f"{f' for each of {job.ensemble} networks' if job.ensemble > 1 else ''}."
         )
         earlier = load_state(place.folder, network) if place.continued else None
         if earlier is not None:
             reporter.note(f"Going on from iteration {earlier.position.iteration}.")
-        elif place.continued:
+        elif place.continued and (place.folder / STATE).exists():
             discard_state(place.folder)
             reporter.warn("The state of the interrupted run cannot be used; training begins anew.")
         log_file = place.folder / "log.jsonl"
         with _open_log(log_file, place.provenance, afresh=earlier is None) as log:
             try:
-                source = RegionBatches(region, settings.training, job.seed)
+                source = RegionBatches(ensemble[0].region, settings.training, job.seed)
                 loss = partial(flow_loss, density_weight=settings.training.density_weight)
                 result = train(
                     *(source, network, loss, settings.training, device, reporter, log),
@@ -198,17 +223,32 @@ def run_train(job: TrainJob, place: Workplace, reporter: Reporter) -> None:
             except UserError:  # it would break down at the same step again
                 place.discard()
                 raise
-        write_model("best", result.best)
-        write_model("last", result.last)
+        best, at_end = (
+            with_counts(snapshot, network, ensemble[0].region, device)
+            for snapshot in (result.best, result.last)
+        )
+        members = [best]
+        for member in ensemble[1:]:
+            keep(*members)  # what there is if this one is interrupted
+            members.append(
+                fit_member(
+                    *(member, settings, channels, device),
+                    *(place.folder / f"member-{member.number}", reporter),
+                    f"Training member {member.number + 1}",
+                )
+            )
+        write_model("best", *members)
+        write_model("last", at_end)
         # until the best is in place an interrupted run still needs its own log
         shutil.copyfile(log_file, place.folder / "log")
         write_occurrences(place, occurrences, region.grid, region.points, region.ids)
+        if validated is not None:
+            _write_folds(job, validated, place)
         for name, path in (("last", last), ("log", log_path), ("best", job.out)):
             place.deliver(name, path)
     remove_unfinished(job)
     if result.stopped_early:
         reporter.note("Stopped early: validation no longer improved.")
-    best = result.best
     reporter.note(
         f"{result.last.iteration} iterations in {result.seconds / 60:.1f} minutes; best at "
         f"iteration {best.iteration}{_validation(best)}."
@@ -219,6 +259,50 @@ def run_train(job: TrainJob, place: Workplace, reporter: Reporter) -> None:
     reporter.wrote("checkpoint", last, "the model at the end of training")
     reporter.wrote("log", log_path, "every training value, one JSON object per line")
     reporter.wrote("occurrences", occurrences, f"{found.occurrences['used']} occurrences used")
+    if job.folds:
+        out_of_fold, figures = fold_results(job)
+        reporter.wrote("out-of-fold", out_of_fold, "map of tiles by models that never saw them")
+        reporter.wrote("evaluation", figures, "how well that map finds all occurrences")
+
+
+def _cross_validate(
+    job: TrainJob,
+    region: Region,
+    settings: Settings,
+    found: Preflight,
+    device: torch.device,
+    place: Workplace,
+    reporter: Reporter,
+) -> CrossValidation:
+    """The folds of a job, and what they say."""
+
+    def card(fold: Region, snapshot: Snapshot) -> ModelCard:
+        return make_card(fold, settings, job, found, snapshot, place.provenance)
+
+    validated = cross_validate(
+        *(region, settings, job.folds or 0, job.ensemble, job.seed),
+        *(card, device, place.folder / "folds", reporter),
+    )
+    for sentence in validated.sentences():
+        reporter.note(sentence)
+    reporter.report("cross-validation", validated.to_dict())
+    return validated
+
+
+def _write_folds(job: TrainJob, validated: CrossValidation, place: Workplace) -> None:
+    """The out-of-fold map and its figures, beside the model."""
+    out_of_fold, figures = fold_results(job)
+    provenance = place.provenance.model_dump(mode="json")
+    write_cog(
+        validated.raw.path,
+        place.folder / "folds.tif",
+        bands=[Band(1, DENSITY, UNIT, 1 / validated.raw.mean)],
+        tags={"GEOCFM_MEANING": OUT_OF_FOLD, TAG: place.provenance.model_dump_json()},
+    )
+    text = json.dumps({**validated.to_dict(), "provenance": provenance}, indent=1)
+    (place.folder / "folds.json").write_text(text, encoding="utf-8")
+    place.deliver("folds.tif", out_of_fold)
+    place.deliver("folds.json", figures)
 
 
 def _open_log(path: Path, provenance: Provenance, *, afresh: bool) -> TextIO:
@@ -236,6 +320,7 @@ def make_card(
     found: Preflight,
     snapshot: Snapshot,
     provenance: Provenance,
+    others: Sequence[MemberCard] = (),
 ) -> ModelCard:
     """All that applying the model will need."""
     return ModelCard(
@@ -253,6 +338,7 @@ def make_card(
         seed=job.seed,
         iterations=snapshot.iteration,
         metrics=snapshot.metrics,
+        others=tuple(others),
         created=datetime.now(timezone.utc).isoformat(timespec="seconds"),
         versions=provenance.versions,
         provenance=provenance.model_dump(mode="json"),

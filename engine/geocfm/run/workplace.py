@@ -200,7 +200,7 @@ def explained(error: Exception, folder: Path) -> Exception:
 
 
 def _worth_keeping(folder: Path) -> bool:
-    return (folder / STATE).exists() or any(folder.glob("*/*.npz"))
+    return any(folder.rglob(STATE)) or any(folder.rglob("*.npz"))
 
 
 def _clear(folder: Path) -> None:

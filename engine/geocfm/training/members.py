@@ -38,9 +38,7 @@ def ensemble_of(region: Region, count: int, seed: int) -> list[Member]:
     seeds = [seed + SEED_STEP * number for number in range(count)]
     if count == 1:
         return [Member(0, seed, region)]
-    return [
-        Member(number, own, bootstrapped(region, own)) for number, own in enumerate(seeds)
-    ]
+    return [Member(number, own, bootstrapped(region, own)) for number, own in enumerate(seeds)]
 
 
 def bootstrapped(region: Region, seed: int) -> Region:
@@ -69,6 +67,13 @@ def share_of_budget(settings: Settings, trainings: int) -> Settings:
     training = settings.training.model_copy(
         update={"minutes": settings.training.minutes / trainings}
     )
+    return settings.model_copy(update={"training": training})
+
+
+def with_iterations(settings: Settings, iterations: int) -> Settings:
+    """The settings of a training that others have found the length of."""
+    found = {"iterations": iterations, "minutes": None, "patience": 0}
+    training = settings.training.model_copy(update=found)
     return settings.model_copy(update={"training": training})
 
 

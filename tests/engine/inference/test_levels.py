@@ -47,10 +47,7 @@ def seen(
 
 def true_levels(mosaic: Mosaic, intensity: Field) -> Field:
     return np.array(
-        [
-            np.nanmean(intensity[w.row : w.row_stop, w.col : w.col_stop])
-            for w in mosaic.windows()
-        ]
+        [np.nanmean(intensity[w.row : w.row_stop, w.col : w.col_stop]) for w in mosaic.windows()]
     )
 
 

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import tracemalloc
 from collections.abc import Iterator
+
 import numpy as np
 import pytest
 from geocfm.geo.grid import Grid, Window

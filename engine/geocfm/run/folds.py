@@ -1,0 +1,196 @@
+"""Spatial cross-validation: every tile is mapped once by a model that never saw it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import numpy as np
+import rasterio
+import torch
+
+from geocfm.data.region import Region
+from geocfm.data.split import TEST, TRAIN, Split, fold_splits
+from geocfm.data.windows import blocks
+from geocfm.errors import UserError
+from geocfm.evaluation.capture import CaptureCurve
+from geocfm.evaluation.evaluate import evaluate_map
+from geocfm.evaluation.rates import RateCurve, rate_curve
+from geocfm.events import Reporter
+from geocfm.geo.writing import open_raster_for_blocks
+from geocfm.inference.density import choose_density
+from geocfm.inference.parts import Parts
+from geocfm.inference.predictor import Predictor
+from geocfm.inference.regional_map import FlowDensities, RawMap, write_raw_map
+from geocfm.inference.window_survey import choose_combination
+from geocfm.model.checkpoint import Checkpoint, ModelCard
+from geocfm.model.network import VelocityNetwork
+from geocfm.model.settings import Settings
+from geocfm.training.members import ensemble_of, fit_member
+from geocfm.training.resume import Snapshot
+
+REPORTED_SHARE = 0.1  # of the area
+OUT_OF_FOLD = (
+    "Out-of-fold map: each tile by a model that was trained without it. Density relative to the "
+    "mean of the region, as in a map."
+)
+
+
+@dataclass(frozen=True)
+class CrossValidation:
+    """The out-of-fold map, how well it finds all occurrences, and the steps that were best."""
+
+    raw: RawMap
+    rates: RateCurve | None
+    best_iterations: tuple[int, ...]
+
+    @property
+    def iterations(self) -> int:
+        """What validation chose, in the middle of all trainings."""
+        return max(1, round(median(self.best_iterations)))
+
+    def sentences(self) -> list[str]:
+        """What came out, for people."""
+        if self.rates is None:
+            return []
+        at = next(one for one in self.rates.at if one.area_share == REPORTED_SHARE)
+        found, under = at.captured, self.rates.under_curve
+        between = ""
+        if found.low is not None and found.high is not None:
+            between = f" ({100 * found.low:.0f} to {100 * found.high:.0f} % by tiles)"
+        return [
+            f"Cross-validation: the most prospective {100 * REPORTED_SHARE:.0f} % of the area "
+            f"holds {100 * found.value:.0f} %{between} of the {self.rates.occurrences} "
+            f"occurrences, each mapped by a model that had not seen its tile; area under the "
+            f"curve {under.value:.2f}.",
+            f"Validation chose {self.iterations} iterations; the model is now trained on all "
+            "tiles for as many.",
+        ]
+
+    def to_dict(self) -> dict[str, Any]:
+        """For the JSON file."""
+        return {
+            "best_iterations": list(self.best_iterations),
+            "iterations": self.iterations,
+            "rates": None if self.rates is None else asdict(self.rates),
+        }
+
+
+def cross_validate(
+    region: Region,
+    settings: Settings,
+    folds: int,
+    members: int,
+    seed: int,
+    card: Callable[[Region, Snapshot], ModelCard],
+    device: torch.device,
+    folder: Path,
+    reporter: Reporter,
+) -> CrossValidation:
+    """Train on all folds but one, map that one, and so with each; put the maps together.
+
+    Each fold's map has mean 1 over the region, so folds compare.
+    """
+    splits = fold_splits(region.split, region.points, folds, region.settings)
+    _ensure_all_learn(region, splits)
+    best: list[int] = []
+    maps: list[RawMap] = []
+    for number, split in enumerate(splits):
+        fold = region.with_split(split)
+        own = folder / f"fold-{number + 1}"
+        networks = []
+        for member in ensemble_of(fold, members, seed):
+            title = f"Training fold {number + 1} of {folds}"
+            if members > 1:
+                title += f", member {member.number + 1}"
+            described = card(fold, Snapshot({}, 0, {}))
+            snapshot = fit_member(
+                *(member, settings, described.channels, device),
+                *(own / f"member-{member.number}", reporter, title),
+            )
+            best.append(snapshot.iteration)
+            networks.append(_network(snapshot, described, device))
+        checkpoint = Checkpoint(tuple(networks), card(fold, snapshot))
+        maps.append(_map(checkpoint, fold, seed, own, device, reporter, number + 1))
+    raw = _out_of_fold(folder / "folds.tif", region, splits, maps)
+    return CrossValidation(raw, pooled_rates(raw, region), tuple(best))
+
+
+def all_training(split: Split) -> Split:
+    """The same tiles, all to learn from."""
+    return replace(split, roles=np.full_like(split.roles, TRAIN))
+
+
+def pooled_rates(raw: RawMap, region: Region) -> RateCurve | None:
+    """The prediction rates of all folds together, with bands by tile."""
+    # as if every tile were a test tile: each was mapped by a model that had not seen it
+    tested = replace(region.split, roles=np.full_like(region.split.roles, TEST))
+    found = evaluate_map(raw, region.grid, region.points, tested, region.grid)
+    known = np.isfinite(found.densities)
+    curve: CaptureCurve = found.test
+    return rate_curve(curve, found.densities[known], tested.tile_of_points(region.points[known]))
+
+
+def _ensure_all_learn(region: Region, splits: list[Split]) -> None:
+    for split in splits:
+        if not len(region.with_split(split).starts["train"]):
+            raise UserError(
+                f"With {len(splits)} folds no occurrence is left to learn from in one of them.",
+                "Use smaller tiles (--tile), a smaller window (--window), or other --folds.",
+            )
+
+
+def _network(snapshot: Snapshot, card: ModelCard, device: torch.device) -> VelocityNetwork:
+    network = VelocityNetwork(card.channels, card.settings.network)
+    network.load_state_dict(snapshot.weights)
+    return network.eval().requires_grad_(False).to(device)
+
+
+def _map(
+    checkpoint: Checkpoint,
+    region: Region,
+    seed: int,
+    folder: Path,
+    device: torch.device,
+    reporter: Reporter,
+    number: int,
+) -> RawMap:
+    settings = checkpoint.card.settings
+    parts = Parts(folder / "strips")
+    predictor = Predictor(checkpoint, region, settings.sampling, device)
+    densities = FlowDensities(
+        predictor,
+        None,
+        choose_combination("auto", settings.network),
+        choose_density("auto", settings.network),
+        seed,
+        parts,
+        reporter,
+    )
+    stage = reporter.stage(f"Mapping fold {number}")
+    return write_raw_map(folder / "raw.tif", densities, None, parts, stage)
+
+
+def _out_of_fold(path: Path, region: Region, splits: list[Split], maps: list[RawMap]) -> RawMap:
+    """A raster with each cell from the map whose model had it for a test tile."""
+    grid = region.grid
+    total = area_km2 = 0.0
+    with open_raster_for_blocks(path, grid) as raster:
+        for block in blocks(grid.window(), 1):
+            rows = np.arange(block.row, block.row_stop, dtype=np.float64) + 0.5
+            cols = np.arange(block.col, block.col_stop, dtype=np.float64) + 0.5
+            values = np.full((block.height, block.width), np.nan, dtype=np.float32)
+            for split, one in zip(splits, maps, strict=True):
+                with rasterio.open(one.path) as source:
+                    density = source.read(1, window=block.to_rasterio()) / one.mean
+                mine = split.role_of_cells(rows, cols) == TEST
+                values[mine] = density[mine]
+            valid = np.isfinite(values)
+            km2 = np.broadcast_to(grid.cell_areas(block), values.shape)
+            total += float((values[valid] * km2[valid]).sum(dtype=np.float64))
+            area_km2 += float(km2[valid].sum())
+            raster.write(values, 1, window=block.to_rasterio())
+    return RawMap(path, total / max(area_km2, 1e-300), area_km2, maps[0].windows)
