@@ -76,7 +76,7 @@ def test_each_baseline_is_measured_on_the_same_tiles(
     reported = [e["content"] for e in events if e["event"] == "report"]
     assert reported[-1]["baselines"].keys() == baselines.keys()
     assert sorted(path.name for path in out.iterdir()) == [
-        *("capture.png", "evaluation.json", "map.png", "occurrences.gpkg"),
+        *("capture.png", "evaluation.json", "importance.png", "map.png", "occurrences.gpkg"),
     ]
 
 

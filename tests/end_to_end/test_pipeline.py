@@ -166,10 +166,10 @@ def test_evaluate_uses_the_models_own_held_out_tiles(
             *("--occurrences", small_region.occurrences, "--out", out, "--json"),
         )
     )
-    names = ["evaluation.json", "capture.png", "map.png", "occurrences.gpkg"]
+    names = ["evaluation.json", "capture.png", "map.png", "importance.png", "occurrences.gpkg"]
     assert written(events) == [str(out / name) for name in names]
     assert sorted(path.name for path in out.iterdir()) == sorted(names)
-    for picture in names[1:3]:
+    for picture in names[1:4]:
         assert (out / picture).read_bytes().startswith(b"\x89PNG")
     figures = json.loads((out / "evaluation.json").read_text(encoding="utf-8"))
     split = Split.from_card(load_card(trained.checkpoint).split)

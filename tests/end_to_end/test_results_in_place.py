@@ -240,7 +240,7 @@ def test_every_result_carries_its_provenance(
     found["figures"] = json.loads((tmp_path / "figures/evaluation.json").read_text("utf-8"))[
         "provenance"
     ]
-    for name in ("capture.png", "map.png"):
+    for name in ("capture.png", "map.png", "importance.png"):
         with Image.open(tmp_path / "figures" / name) as picture:
             found[name] = json.loads(picture.info["Description"])
     for provenance in found.values():

@@ -38,8 +38,8 @@ class LayeredWindow:
 
     def turned(self, symmetry: int) -> LayeredWindow:
         """One of its eight turns and mirrors."""
-        channels, valid = (turn_image(part, symmetry) for part in (self.channels, self.valid))
-        return LayeredWindow(channels, valid, self.encoder)
+        channels = turn_image(self.channels, symmetry)
+        return LayeredWindow(channels, turn_image(self.valid, symmetry), self.encoder)
 
     def lacking(self, donor: LayeredWindow) -> int:
         """Cells, summed over the layers, that the donor has fewer of with data than this one."""

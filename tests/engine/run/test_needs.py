@@ -387,6 +387,15 @@ def test_baselines_on_too_large_a_region_are_refused(memory):
     needs.ensure_baselines_fit(card, grid_of(2000, 2000), points, False, CPU)
 
 
+def test_a_region_too_large_to_look_at_is_refused_with_the_remedy_given(memory):
+    memory(2 * GB)
+    card, points = card_of(settings_of(), window=64), spread_points(300, 100_000)
+    error = refusal(needs.ensure_region_fits, card, grid_of(400_000, 400_000), points, "Skip it.")
+    assert error.message.startswith("Looking at the layers would need about ")
+    assert error.hint == "Skip it."
+    needs.ensure_region_fits(card, grid_of(12_000, 12_000), points, "Skip it.")
+
+
 def test_only_baselines_that_are_networks_need_the_memory_of_training(memory):
     memory(4 * GB)
     settings = settings_of("paper-earthmri", training__batch=64)
