@@ -190,5 +190,5 @@ def even_normal(count: int, shift: NDArray[np.float64] | float = 0.0) -> NDArray
     shift: (2,) moves the net around, so that another one comes out as even.
     """
     net = qmc.Sobol(2, scramble=False).random_base2(max(count - 1, 0).bit_length())[:count]
-    moved = (net + 0.5 / count + shift) % 1
+    moved = (net + 0.5 / max(count, 1) + shift) % 1
     return ndtri(moved.clip(LEAST_CHANCE, 1 - LEAST_CHANCE)).astype(np.float32)
