@@ -20,8 +20,10 @@ from geocfm.events import Failed, Finished, JsonSink, LastingSink, Reporter, Sta
 from geocfm.job import (
     COMMANDS,
     AblationJob,
+    FoldsJob,
     Job,
     MemoryJob,
+    MosaicJob,
     SyntheticBenchmarkJob,
     make_job,
     option_name,
@@ -37,6 +39,8 @@ BENCHMARKS: dict[str, type[Job]] = {
     "synthetic": SyntheticBenchmarkJob,
     "ablation": AblationJob,
     "memory": MemoryJob,
+    "mosaic": MosaicJob,
+    "folds": FoldsJob,
 }
 GROUPS = ("job", "benchmark")
 

@@ -337,6 +337,41 @@ class MemoryJob(WritingJob):
     out: FileName = Field(description="The folder for the stack and the results.")
 
 
+class MosaicJob(WritingJob):
+    """Compare the ways of putting windows side by side, on a region whose intensity is known."""
+
+    size: int = Field(1024, ge=64, le=2048, description="Cells along each side of the region.")
+    bodies: int = Field(60, ge=1, le=500, description="How many intrusive bodies it has.")
+    minutes: float | None = Field(None, gt=0, le=100_000, description="Train for so long.")
+    iterations: int | None = Field(
+        None, ge=1, le=MOST_STEPS, description="Train for so many steps."
+    )
+    window: int | None = Field(None, ge=16, le=4096, description="Window size in cells.")
+    density: Literal["kde", "head"] = Field("head", description="How densities are found.")
+    seed: int = Field(1, ge=0, lt=2**31, description="Of the region, training and draws.")
+    out: FileName = Field(description="The folder for the region, the model and the table.")
+
+
+class FoldsJob(LearningJob, WritingJob):
+    """Cross-validate GeoCFM and other methods on a region, on the same folds of tiles."""
+
+    folds: int = Field(5, ge=2, le=20, description="How many groups of tiles.")
+    ensemble: int = Field(1, ge=1, le=20, description="Networks of GeoCFM in each fold.")
+    minutes: float | None = Field(
+        None, gt=0, le=100_000, description="Train each network for so long at most."
+    )
+    iterations: int | None = Field(
+        None, ge=1, le=MOST_STEPS, description="Train each network for so many steps at most."
+    )
+    baselines: BaselineNames = Field(
+        "rf,gbdt,ipp,unet-density",
+        description=f"all, or some of {', '.join(BASELINE_NAMES)}, separated by commas.",
+    )
+    seed: int = Field(1, ge=0, lt=2**63, description="Same seed, same result.")
+    device: str = Field("auto", pattern=DEVICE, description="auto, cpu, cuda, cuda:1 or mps.")
+    out: FileName = Field(description="The folder for the maps and the table.")
+
+
 class SyntheticBenchmarkJob(WritingJob):
     """Print the paper's Table 1 with our numbers: every method on the synthetic benchmark."""
 

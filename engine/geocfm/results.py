@@ -9,8 +9,10 @@ from pathlib import Path
 from geocfm.job import (
     AblationJob,
     EvaluateJob,
+    FoldsJob,
     MapJob,
     MemoryJob,
+    MosaicJob,
     SampleJob,
     SyntheticBenchmarkJob,
     SynthJob,
@@ -23,7 +25,10 @@ IMPORTANCE = "importance.png"  # unless an evaluation is told to skip it
 OCCURRENCES = "occurrences.gpkg"  # those that were used, by training and by evaluation
 TRUTH = "truth"  # a folder apart, so that the region's *.tif are what may be learned from
 # jobs whose result is a folder
-FOLDER_JOBS = (EvaluateJob, MemoryJob, SynthJob, SyntheticBenchmarkJob, AblationJob)
+FOLDER_JOBS = (
+    *(EvaluateJob, MemoryJob, MosaicJob, FoldsJob, SynthJob),
+    *(SyntheticBenchmarkJob, AblationJob),
+)
 LONGEST_NAME = 200  # bytes; file systems allow 255, and the work folder's name is a little longer
 
 
@@ -42,6 +47,9 @@ def results_of(job: WritingJob) -> list[Path]:
         return observed + [out / TRUTH / f"{name}.tif" for name in ("intensity", "bayes", "latent")]
     if isinstance(job, MemoryJob):
         return [out / "memory.json"]
+    if isinstance(job, MosaicJob | FoldsJob):
+        name = "mosaic" if isinstance(job, MosaicJob) else "folds"
+        return [out / f"{name}.json", out / f"{name}.md"]
     if isinstance(job, MapJob):
         return [out, *filter(None, (job.uncertainty, job.monte_carlo_error))]
     described = sidecar(out) if isinstance(job, SampleJob) else None

@@ -26,9 +26,11 @@ class CaptureCurve:
         """Cells with data, (N,), and their areas."""
         self.area += np.bincount(_bin(density), weights=km2, minlength=BINS)
 
-    def add_occurrences(self, density: NDArray[np.floating]) -> None:
-        """The density at each occurrence, (N,)."""
-        self.occurrences += np.bincount(_bin(density), minlength=BINS)
+    def add_occurrences(
+        self, density: NDArray[np.floating], weights: NDArray[np.float64] | None = None
+    ) -> None:
+        """The density at each occurrence, (N,), and for how many each counts: one by default."""
+        self.occurrences += np.bincount(_bin(density), weights, minlength=BINS)
 
     @property
     def count(self) -> int:

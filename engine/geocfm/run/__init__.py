@@ -13,10 +13,12 @@ from geocfm.job import (
     AblationJob,
     CheckJob,
     EvaluateJob,
+    FoldsJob,
     InfoJob,
     Job,
     MapJob,
     MemoryJob,
+    MosaicJob,
     SampleJob,
     SyntheticBenchmarkJob,
     SynthJob,
@@ -64,6 +66,16 @@ def run_benchmark(job: SyntheticBenchmarkJob | AblationJob, reporter: Reporter) 
         run_synthetic_benchmark(job, reporter)
 
 
+def run_regional_benchmark(job: MosaicJob | FoldsJob, place: Workplace, reporter: Reporter) -> None:
+    """Maps of regions held against each other; scikit-learn loads only when it is asked for."""
+    from geocfm.run.regional_benchmarks import run_folds, run_mosaic
+
+    if isinstance(job, FoldsJob):
+        run_folds(job, place, reporter)
+    else:
+        run_mosaic(job, place, reporter)
+
+
 _WITHOUT_WORKPLACE: dict[type[Job], Callable[[Any, Reporter], None]] = {
     CheckJob: run_check,
     InfoJob: run_info,
@@ -77,6 +89,8 @@ _WRITING: dict[type[WritingJob], Callable[[Any, Workplace, Reporter], None]] = {
     SampleJob: run_sample,
     EvaluateJob: run_evaluate,
     MemoryJob: run_memory,
+    MosaicJob: run_regional_benchmark,
+    FoldsJob: run_regional_benchmark,
     SynthJob: run_synth,
 }
 

@@ -13,11 +13,10 @@ import rasterio
 import torch
 
 from geocfm.data.region import Region
-from geocfm.data.split import TEST, TRAIN, Split, fold_splits
+from geocfm.data.split import TEST, Split, fold_splits
 from geocfm.data.windows import blocks
 from geocfm.errors import UserError
-from geocfm.evaluation.capture import CaptureCurve
-from geocfm.evaluation.evaluate import evaluate_map
+from geocfm.evaluation.evaluate import Evaluation, evaluate_map
 from geocfm.evaluation.rates import RateCurve, rate_curve
 from geocfm.events import Reporter
 from geocfm.geo.writing import open_raster_for_blocks
@@ -94,8 +93,7 @@ def cross_validate(
 
     Each fold's map has mean 1 over the region, so folds compare.
     """
-    splits = fold_splits(region.split, region.points, folds, region.settings)
-    _ensure_all_learn(region, splits)
+    splits = folds_of(region, folds)
     best: list[int] = []
     maps: list[RawMap] = []
     for number, split in enumerate(splits):
@@ -115,32 +113,38 @@ def cross_validate(
             networks.append(_network(snapshot, described, device))
         checkpoint = Checkpoint(tuple(networks), card(fold, snapshot))
         maps.append(_map(checkpoint, fold, seed, own, device, reporter, number + 1))
-    raw = _out_of_fold(folder / "folds.tif", region, splits, maps)
+    raw = out_of_fold(folder / "folds.tif", region, splits, maps)
     return CrossValidation(raw, pooled_rates(raw, region), tuple(best))
 
 
-def all_training(split: Split) -> Split:
-    """The same tiles, all to learn from."""
-    return replace(split, roles=np.full_like(split.roles, TRAIN))
+def all_of_role(split: Split, role: int) -> Split:
+    """The same tiles, all of one role."""
+    return replace(split, roles=np.full_like(split.roles, role))
 
 
 def pooled_rates(raw: RawMap, region: Region) -> RateCurve | None:
     """The prediction rates of all folds together, with bands by tile."""
-    # as if every tile were a test tile: each was mapped by a model that had not seen it
-    tested = replace(region.split, roles=np.full_like(region.split.roles, TEST))
-    found = evaluate_map(raw, region.grid, region.points, tested, region.grid)
+    found = evaluate_out_of_fold(raw, region)
     known = np.isfinite(found.densities)
-    curve: CaptureCurve = found.test
-    return rate_curve(curve, found.densities[known], tested.tile_of_points(region.points[known]))
+    tiles = region.split.tile_of_points(region.points[known])
+    return rate_curve(found.test, found.densities[known], tiles)
 
 
-def _ensure_all_learn(region: Region, splits: list[Split]) -> None:
-    for split in splits:
-        if not len(region.with_split(split).starts["train"]):
-            raise UserError(
-                f"With {len(splits)} folds no occurrence is left to learn from in one of them.",
-                "Use smaller tiles (--tile), a smaller window (--window), or other --folds.",
-            )
+def evaluate_out_of_fold(raw: RawMap, region: Region) -> Evaluation:
+    """Every tile is a test tile: it was mapped by a model that had not seen it."""
+    tested = all_of_role(region.split, TEST)
+    return evaluate_map(raw, region.grid, region.points, tested, region.grid)
+
+
+def folds_of(region: Region, folds: int) -> list[Split]:
+    """The splits of so many folds, each with occurrences to learn from."""
+    splits = fold_splits(region.split, region.points, folds, region.settings)
+    if not all(len(region.with_split(split).starts["train"]) for split in splits):
+        raise UserError(
+            f"With {folds} folds no occurrence is left to learn from in one of them.",
+            "Use smaller tiles (--tile), a smaller window (--window), or other --folds.",
+        )
+    return splits
 
 
 def _network(snapshot: Snapshot, card: ModelCard, device: torch.device) -> VelocityNetwork:
@@ -174,7 +178,7 @@ def _map(
     return write_raw_map(folder / "raw.tif", densities, None, parts, stage)
 
 
-def _out_of_fold(path: Path, region: Region, splits: list[Split], maps: list[RawMap]) -> RawMap:
+def out_of_fold(path: Path, region: Region, splits: list[Split], maps: list[RawMap]) -> RawMap:
     """A raster with each cell from the map whose model had it for a test tile."""
     grid = region.grid
     total = area_km2 = 0.0

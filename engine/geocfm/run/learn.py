@@ -18,6 +18,7 @@ import torch
 from geocfm.data.preflight import Preflight, inspect_region
 from geocfm.data.region import Region, prepare_region
 from geocfm.data.region_batches import RegionBatches
+from geocfm.data.split import TRAIN
 from geocfm.errors import Interrupted, UserError
 from geocfm.events import Reporter
 from geocfm.geo.area import Area, read_area
@@ -28,7 +29,7 @@ from geocfm.geo.rasters import Layer, Stack, reference_grid
 from geocfm.geo.writing import Band, write_cog
 from geocfm.inference.predictor import Predictor
 from geocfm.inference.regional_map import DENSITY, UNIT
-from geocfm.job import CheckJob, LearningJob, TrainJob
+from geocfm.job import CheckJob, FoldsJob, LearningJob, TrainJob
 from geocfm.model.checkpoint import (
     Checkpoint,
     GridCard,
@@ -41,7 +42,7 @@ from geocfm.model.device import choose_device, describe_device
 from geocfm.model.network import VelocityNetwork, new_network
 from geocfm.model.settings import Settings, change_settings, choose_preset
 from geocfm.results import fold_results, results_of, unfinished_model
-from geocfm.run.folds import OUT_OF_FOLD, CrossValidation, all_training, cross_validate
+from geocfm.run.folds import OUT_OF_FOLD, CrossValidation, all_of_role, cross_validate
 from geocfm.run.inputs import given_layers, open_occurrences, write_occurrences
 from geocfm.run.needs import ensure_learning_fits
 from geocfm.run.provenance import TAG, Provenance
@@ -73,7 +74,7 @@ def choose_settings(job: LearningJob, *, accelerated: bool) -> Settings:
         changes.setdefault("windows.stride", "none")
     if job.tile:
         changes["windows.tile"] = str(job.tile)
-    if isinstance(job, TrainJob) and (job.minutes or job.iterations):
+    if isinstance(job, TrainJob | FoldsJob) and (job.minutes or job.iterations):
         changes["training.minutes"] = str(job.minutes)
         changes["training.iterations"] = str(job.iterations)
     settings = change_settings(choose_preset(job.preset, accelerated=accelerated), changes)
@@ -166,7 +167,7 @@ def run_train(job: TrainJob, place: Workplace, reporter: Reporter) -> None:
         validated = None
         if job.folds:
             validated = _cross_validate(job, region, settings, found, device, place, reporter)
-            region = region.with_split(all_training(region.split))
+            region = region.with_split(all_of_role(region.split, TRAIN))
             settings = with_iterations(settings, validated.iterations)
 
         def card(snapshot: Snapshot, others: Sequence[MemberCard] = ()) -> ModelCard:
@@ -316,7 +317,7 @@ def _open_log(path: Path, provenance: Provenance, *, afresh: bool) -> TextIO:
 def make_card(
     region: Region,
     settings: Settings,
-    job: TrainJob,
+    job: TrainJob | FoldsJob,
     found: Preflight,
     snapshot: Snapshot,
     provenance: Provenance,

@@ -17,13 +17,14 @@ from geocfm.data.image import Image, TrainingImages
 from geocfm.data.patches import Batch
 from geocfm.evaluation.baselines.base import Baseline, Effort
 from geocfm.geo.writing import atomic_path
-from geocfm.model.score import ScoreNetwork, log_density, new_score_network
+from geocfm.model.score import ScoreNetwork, new_score_network
 from geocfm.model.settings import NetworkSettings
 from geocfm.training.fit import fit_network
 from geocfm.training.loop import TrainingResult
 from geocfm.training.losses import POSITIVE_WEIGHT, density_loss, segmentation_loss
 
 _KEY = "network"
+LARGEST_LOGIT = 80.0  # so that sums over an image stay numbers
 
 
 class UNetBaseline(Baseline):
@@ -102,13 +103,12 @@ class UNetDensity(UNetBaseline):
     """Positives alone: a density over the valid pixels by its exact likelihood at the points."""
 
     title = "UNet density"
-    comparable = False
+    comparable = True  # as far as logits depend on what is near: training is blind to a constant
 
     def loss(self, network: ScoreNetwork, batch: Batch) -> Tensor:
         """The negative log likelihood of the points."""
         return density_loss(network, batch)
 
     def scores(self, image: Image) -> NDArray[np.float64]:
-        """The softmax of the logits over the valid pixels."""
-        footprint = torch.from_numpy(image.footprint)
-        return log_density(self.logits(image)[None], footprint[None])[0].exp().numpy()
+        """What the softmax of the logits divides by its sum."""
+        return self.logits(image).clamp(-LARGEST_LOGIT, LARGEST_LOGIT).exp().numpy()
