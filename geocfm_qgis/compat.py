@@ -3,6 +3,7 @@
 from qgis.core import (
     Qgis,
     QgsCoordinateReferenceSystem,
+    QgsEditFormConfig,
     QgsMapLayerProxyModel,
     QgsProcessing,
     QgsProcessingParameterDefinition,
@@ -55,10 +56,12 @@ def drop_position(event):
 
 if hasattr(Qgis, "ProcessingParameterFlag"):  # 3.36
     ADVANCED = Qgis.ProcessingParameterFlag.Advanced
+    OPTIONAL = Qgis.ProcessingParameterFlag.Optional
     WHOLE_NUMBER = Qgis.ProcessingNumberParameterType.Integer
     REAL_NUMBER = Qgis.ProcessingNumberParameterType.Double
 else:
     ADVANCED = QgsProcessingParameterDefinition.Flag.FlagAdvanced
+    OPTIONAL = QgsProcessingParameterDefinition.Flag.FlagOptional
     WHOLE_NUMBER = QgsProcessingParameterNumber.Type.Integer
     REAL_NUMBER = QgsProcessingParameterNumber.Type.Double
 
@@ -68,6 +71,29 @@ if hasattr(Qgis, "RasterFileWriterResult"):  # 3.32
 else:
     RASTER_WRITTEN = QgsRasterFileWriter.WriterError.NoError
     RASTER_WRITING_CANCELLED = QgsRasterFileWriter.WriterError.WriteCanceled
+
+FORM_BY_GROUPS = (
+    Qgis.AttributeFormLayout.DragAndDrop
+    if hasattr(Qgis, "AttributeFormLayout")  # 3.32
+    else QgsEditFormConfig.EditorLayout.TabLayout
+)
+
+
+def make_group_box(container):
+    """Let a QgsAttributeEditorContainer be a box with a title, not a tab."""
+    if hasattr(Qgis, "AttributeEditorContainerType"):  # 3.32
+        container.setType(Qgis.AttributeEditorContainerType.GroupBox)
+    else:
+        container.setIsGroupBox(True)
+
+
+def set_band(renderer, band):
+    """Let a raster renderer of one band show this one."""
+    if hasattr(renderer, "setInputBand"):  # 3.38
+        renderer.setInputBand(band)
+    else:
+        renderer.setBand(band)
+
 
 PREFERRED_WKT = (
     Qgis.CrsWktVariant.Preferred

@@ -6,6 +6,7 @@ from ..translation import tr
 from .check_data import CheckData
 from .evaluate_model import EvaluateModel
 from .prospectivity_map import ProspectivityMap
+from .rank_targets import RankTargets
 from .run_job_file import RunJobFile
 from .sample_occurrences import SampleOccurrences
 from .train_model import TrainModel
@@ -15,7 +16,10 @@ PREFIX = "geocfm:"
 
 def algorithm_classes():
     """Give the algorithms in the order of a geologist's work."""
-    return (CheckData, TrainModel, SampleOccurrences, ProspectivityMap, EvaluateModel, RunJobFile)
+    return (
+        *(CheckData, TrainModel, SampleOccurrences, ProspectivityMap, RankTargets),
+        *(EvaluateModel, RunJobFile),
+    )
 
 
 def engine_job(algorithm_id, parameters, context, name=""):

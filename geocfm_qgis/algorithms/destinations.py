@@ -9,9 +9,10 @@ from qgis.core import (
     QgsProcessingParameterVectorDestination,
 )
 
-from ..compat import SOURCE_POINT
+from ..compat import SOURCE_POINT, SOURCE_POLYGON
+from ..labels import label
 from ..translation import tr
-from .parameters import MODEL_FILTER
+from .parameters import MODEL_FILTER, advanced, helped
 
 
 def report_output():
@@ -29,6 +30,40 @@ def model_output():
 def map_output():
     """Where the map is written."""
     return QgsProcessingParameterRasterDestination("OUTPUT", tr("Prospectivity"))
+
+
+def uncertainty_output():
+    """Where the map's uncertainty is written, if it is."""
+    return helped(
+        QgsProcessingParameterRasterDestination(
+            "UNCERTAINTY", label("uncertainty"), optional=True, createByDefault=False
+        ),
+        tr(
+            "How the networks of a model disagree, if it has several, and where the layers lie "
+            "outside what the model has seen."
+        ),
+    )
+
+
+def monte_carlo_output():
+    """Where the error that comes of the number of draws is written, if it is."""
+    destination = QgsProcessingParameterRasterDestination(
+        "MONTE_CARLO_ERROR", label("monte_carlo_error"), optional=True, createByDefault=False
+    )
+    return advanced(
+        helped(
+            destination,
+            tr(
+                "Only of a map from draws (kde): the error that more draws would make smaller. It "
+                "says nothing of geology."
+            ),
+        )
+    )
+
+
+def targets_output():
+    """Where the targets are written."""
+    return QgsProcessingParameterVectorDestination("OUTPUT", tr("Targets"), SOURCE_POLYGON)
 
 
 def points_output():

@@ -17,6 +17,7 @@ from ..bundle import icon
 from ..engine_client import BROKEN, CANCELLED, DONE, run_engine
 from ..jobs import in_layer_names, write_job_file
 from ..jobs.checkpoint_card import CheckpointError
+from ..jobs.job_paths import input_paths, output_paths
 from ..jobs.temporary import temporary_path
 from ..runs.run import UNFINISHED
 from ..runs.run_progress import EXPORT_SHARE
@@ -36,6 +37,7 @@ class EngineAlgorithm(QgsProcessingAlgorithm):
     command = ""  # of the engine
     algorithm_id = ""
     output_suffixes = ()
+    further_outputs = ()  # parameters of what it may write besides: a raster each
 
     def parameters(self):
         """Give the definitions of the parameters, made by functions of parameters.py."""
@@ -57,9 +59,15 @@ class EngineAlgorithm(QgsProcessingAlgorithm):
         """Give the file to write; QGIS chooses it if the user wants a temporary one."""
         return self.parameterAsFileOutput(parameters, OUTPUT, context)
 
-    def engine_job(self, parameters, context, out="", name=""):
-        """Give the job that these parameters mean."""
-        return JobInputs(self, parameters, context).job(out, name)
+    def engine_job(self, parameters, context, out="", name="", beside=None):
+        """Give the job that these parameters mean.
+
+        beside: the paths of what else is written, by parameter; those in the parameters if None.
+        """
+        if beside is None:
+            beside = {each: _chosen_output(parameters, each) for each in self.further_outputs}
+        written = {each.lower(): path for each, path in beside.items() if path}
+        return JobInputs(self, parameters, context).job(out, name, written)
 
     @staticmethod
     def engine():
@@ -118,10 +126,12 @@ class EngineAlgorithm(QgsProcessingAlgorithm):
         """Raise a sentence on the first thing that is wrong."""
         inputs = JobInputs(self, parameters, context)
         out = _chosen_output(parameters)
-        job = inputs.job(out)
+        job = self.engine_job(parameters, context, out)
         if out:
-            self._refuse_output(out, job)
+            self._refuse_suffix(out)
             self.refuse_existing(out, job)
+        for path in output_paths(job):
+            _refuse_replacing_input(path, job)
         if self.parameterDefinition("CHECKPOINT") is not None:
             _refuse_missing_layers(inputs.missing_layers())
 
@@ -135,7 +145,11 @@ class EngineAlgorithm(QgsProcessingAlgorithm):
         self._output = self.output_path(parameters, context)
         if self._output:
             self._refuse_suffix(self._output)
-        self._job = self.engine_job(parameters, context, self._output)
+        self._beside = {
+            name: self.parameterAsOutputLayer(parameters, name, context)
+            for name in self.further_outputs
+        }
+        self._job = self.engine_job(parameters, context, self._output, beside=self._beside)
         return True
 
     def processAlgorithm(self, parameters, context, feedback):
@@ -148,20 +162,6 @@ class EngineAlgorithm(QgsProcessingAlgorithm):
         """Raise the engine's sentence if the work is not done."""
         refuse_unfinished(outcome)
 
-    def _refuse_output(self, out, job):
-        self._refuse_suffix(out)
-        place = os.path.normcase(os.path.realpath(out))
-        inputs = [
-            spec.partition("=")[2].rpartition(":")[0] for spec in job.values.get("raster", ())
-        ]
-        inputs += [job.values.get(key, "") for key in ("occurrences", "like", "aoi", "checkpoint")]
-        if place in (os.path.normcase(os.path.realpath(path)) for path in inputs if path):
-            raise QgsProcessingException(
-                tr("The result would replace its own input {path}. Choose another name.").format(
-                    path=out
-                )
-            )
-
     def _refuse_suffix(self, out):
         if self.output_suffixes and not out.lower().endswith(self.output_suffixes):
             raise QgsProcessingException(
@@ -169,6 +169,16 @@ class EngineAlgorithm(QgsProcessingAlgorithm):
                     suffixes=tr(" or ").join(self.output_suffixes), path=out
                 )
             )
+
+
+def _refuse_replacing_input(out, job):
+    place = os.path.normcase(os.path.realpath(out))
+    if place in (os.path.normcase(os.path.realpath(path)) for path in input_paths(job)):
+        raise QgsProcessingException(
+            tr("The result would replace its own input {path}. Choose another name.").format(
+                path=out
+            )
+        )
 
 
 def run_jobs(jobs, python, feedback):
@@ -222,9 +232,9 @@ def _refuse_missing_layers(missing):
         )
 
 
-def _chosen_output(parameters):
-    """Give the path that the user chose for the result, or an empty text if none was."""
-    value = parameters.get(OUTPUT)
+def _chosen_output(parameters, name=OUTPUT):
+    """Give the path that the user chose for a result, or an empty text if none was."""
+    value = parameters.get(name)
     if isinstance(value, QgsProcessingOutputLayerDefinition):
         value = value.sink.staticValue()
     is_path = isinstance(value, str) and value not in ("", QgsProcessing.TEMPORARY_OUTPUT)

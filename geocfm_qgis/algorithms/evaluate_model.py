@@ -7,11 +7,13 @@ from qgis.core import QgsProcessingOutputNumber
 
 from ..translation import tr
 from . import destinations
+from . import mapping_parameters as m
 from . import parameters as p
-from .engine_algorithm import OUTPUT, EngineAlgorithm
+from .engine_algorithm import OUTPUT
+from .report_algorithm import ReportAlgorithm
 
 
-class EvaluateModel(EngineAlgorithm):
+class EvaluateModel(ReportAlgorithm):
     """A model, its layers and known occurrences become figures and pictures."""
 
     command = "evaluate"
@@ -27,7 +29,8 @@ class EvaluateModel(EngineAlgorithm):
             "<p>Measures a model on the tiles that training kept apart: which share of the known "
             "occurrences lies in the most prospective 1, 5, 10 and 20 % of the area, and the area "
             "under the capture curve (chance: 0.5).</p>"
-            "<p>Writes evaluation.json, capture.png and map.png into a folder. Occurrences are "
+            "<p>Writes a report to read in a browser, report.html, the figures in it and its "
+            "pictures into a folder. It also tells which layers matter. Occurrences are "
             "filtered as in training unless a filter is given. Other methods, from a logistic "
             "regression to a UNet, can be measured beside the model, which tells whether it "
             "earned its keep.</p>"
@@ -46,7 +49,9 @@ class EvaluateModel(EngineAlgorithm):
             p.device(),
             p.solver(),
             p.steps(),
+            *(m.combine(), m.density(), m.temperature()),
             p.baselines(),
+            p.skip_importance(),
             p.overwrite(),
             destinations.folder_output(),
         ]
@@ -66,7 +71,8 @@ class EvaluateModel(EngineAlgorithm):
     def results(self, outcome, job, context, feedback):
         """Give the folder, and the figures if any occurrence lies on held-out tiles."""
         folder = job.values["out"]
-        found = {OUTPUT: folder}
+        found = super().results(outcome, job, context, feedback)
+        found[OUTPUT] = folder
         # from the file, which is there also when the engine found all done before
         with open(os.path.join(folder, "evaluation.json"), encoding="utf-8") as file:
             held_out = json.load(file).get("test", {})

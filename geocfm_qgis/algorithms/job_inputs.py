@@ -14,6 +14,7 @@ from qgis.core import (
     QgsRasterLayer,
 )
 
+from ..compat import OPTIONAL
 from ..jobs.area import area_of_interest
 from ..jobs.channels import NamedBand, check_channels, default_channels, parse_channels
 from ..jobs.checkpoint_card import CheckpointError, layer_names, read_card
@@ -27,10 +28,14 @@ from ..translation import tr
 from .parameters import BASELINES
 
 DEVICE = re.compile(r"auto|cpu|cuda(:\d+)?|mps")
-WHOLE_NUMBERS = ("ITERATIONS", "SEED", "WINDOW", "TILE", "POINTS", "DRAWS", "STEPS")
-REAL_NUMBERS = ("RESOLUTION", "MINUTES")
-CHOICES = ("PRESET", "SOLVER")
-FLAGS = ("DEDUPLICATE", "OVERWRITE")
+WHOLE_NUMBERS = (
+    *("ITERATIONS", "ENSEMBLE", "FOLDS", "SEED", "WINDOW", "TILE", "POINTS", "DRAWS", "STEPS"),
+    "NUMBER",
+)
+REAL_NUMBERS = ("RESOLUTION", "MINUTES", "TEMPERATURE", "MINIMUM_AREA", "SMOOTH")
+ABOVE_ZERO = ("THRESHOLD", "EXCLUDE")  # 0 is as good as nothing
+CHOICES = ("PRESET", "SOLVER", "COMBINE", "DENSITY")
+FLAGS = ("DEDUPLICATE", "OVERWRITE", "SKIP_REPORT", "SKIP_IMPORTANCE")
 
 
 class JobInputs:
@@ -45,11 +50,17 @@ class JobInputs:
         self._temporary = []
         self._aliases = {}
 
-    def job(self, out="", name=""):
-        """Give the job; raises QgsProcessingException with a sentence."""
+    def job(self, out="", name="", beside=None):
+        """Give the job; raises QgsProcessingException with a sentence.
+
+        beside: what else it writes, paths by their keys.
+        """
         if self._declares("RASTERS"):
             self._take_rasters()
-        if self._declares("OCCURRENCES"):
+        for key in ("MAP", "UNCERTAINTY"):
+            if self._reads(key):
+                self._values[key.lower()] = self._raster(key)
+        if self._reads("OCCURRENCES") or self._must_have("OCCURRENCES"):
             found = occurrence_input(self._parameters.get("OCCURRENCES"), self._context)
             self._add(found)
         if self._given("WHERE"):
@@ -57,6 +68,9 @@ class JobInputs:
         if self._given("CHECKPOINT"):
             self._values["checkpoint"] = self._checkpoint()
         self._take_plain_values()
+        if self._reads("EFFORT"):  # last: its files are those of no other job
+            self._values["effort"] = f"{self._raster('EFFORT')}:1"
+        self._values.update({key: os.path.abspath(path) for key, path in (beside or {}).items()})
         if out:
             self._values["out"] = os.path.abspath(out)
         return EngineJob(
@@ -179,6 +193,23 @@ class JobInputs:
         if asked:
             self._values["classes"] = [each.name for each in found.values()]
 
+    def _raster(self, name):
+        """The file behind a raster; one that is yet to be made by a job before is no mistake."""
+        value = self._parameters.get(name)
+        layer = self._algorithm.parameterAsRasterLayer(self._parameters, name, self._context)
+        if layer is None:
+            if isinstance(value, str) and os.path.isabs(value) and not os.path.exists(value):
+                return value
+            raise QgsProcessingException(
+                tr("{name}: the raster cannot be opened. Choose another one.").format(
+                    name=self._algorithm.parameterDefinition(name).description()
+                )
+            )
+        path, temporary, exports = reference_path(layer, self._context, ())
+        self._name_temporary(temporary, layer)
+        self._exports += exports
+        return path
+
     def _reference(self):
         if not self._given("REFERENCE"):
             return None
@@ -214,6 +245,12 @@ class JobInputs:
         for names, read in readers:
             for name in filter(self._given, names):
                 self._values[name.lower()] = read(parameters, name, context)
+        for name in filter(self._given, ABOVE_ZERO):
+            if algorithm.parameterAsDouble(parameters, name, context) > 0:
+                self._values[name.lower()] = algorithm.parameterAsDouble(parameters, name, context)
+        if self._given("AREA_SHARE") and "threshold" not in self._values:
+            percent = algorithm.parameterAsDouble(parameters, "AREA_SHARE", context)
+            self._values["area_share"] = percent / 100
         for name in filter(self._given, FLAGS):
             if algorithm.parameterAsBool(parameters, name, context):
                 self._values[name.lower()] = True
@@ -244,6 +281,15 @@ class JobInputs:
 
     def _declares(self, name):
         return self._algorithm.parameterDefinition(name) is not None
+
+    def _must_have(self, name):
+        definition = self._algorithm.parameterDefinition(name)
+        return definition is not None and not definition.flags() & OPTIONAL
+
+    def _reads(self, name):
+        """Whether it is an input, and given."""
+        definition = self._algorithm.parameterDefinition(name)
+        return self._given(name) and not definition.isDestination()
 
     def _given(self, name):
         definition = self._algorithm.parameterDefinition(name)

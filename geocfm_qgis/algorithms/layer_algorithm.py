@@ -9,7 +9,8 @@ from .engine_algorithm import OUTPUT, EngineAlgorithm
 class LayerAlgorithm(EngineAlgorithm):
     """The result gets its style as a .qml beside it, and on the layer that QGIS loads."""
 
-    kind = ""  # of the result: "prospectivity" or "samples"
+    kind = ""  # of the result, as in results/finished.py
+    further_kinds = {}  # by parameter, of what else is written
 
     def output_path(self, parameters, context):
         """Give the file to write; QGIS will load it if the user asked for that."""
@@ -17,10 +18,21 @@ class LayerAlgorithm(EngineAlgorithm):
 
     def results(self, outcome, job, context, feedback):
         """Give the result, styled."""
-        path = job.values["out"]
-        save_style_beside(path, self.kind)
         results = super().results(outcome, job, context, feedback)
-        if context.willLoadLayerOnCompletion(results[OUTPUT]):
-            details = context.layerToLoadOnCompletionDetails(results[OUTPUT])
-            details.setPostProcessor(LayerPostProcessor.create(self.kind, path))
+        _style(results[OUTPUT], job.values["out"], self.kind, context)
+        for name, kind in self.further_kinds.items():
+            path = job.values.get(name.lower())
+            if path:
+                results[name] = self._beside[name]
+                _style(results[name], path, kind, context)
         return results
+
+
+def _style(known_as, path, kind, context):
+    """Style a result; QGIS knows it by another spelling of its path."""
+    if not kind:
+        return
+    save_style_beside(path, kind)
+    if context.willLoadLayerOnCompletion(known_as):
+        details = context.layerToLoadOnCompletionDetails(known_as)
+        details.setPostProcessor(LayerPostProcessor.create(kind, path))

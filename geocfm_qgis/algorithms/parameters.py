@@ -51,12 +51,14 @@ def advanced(parameter):
     return parameter
 
 
-def _helped(parameter, text):
+def helped(parameter, text):
+    """Give the parameter with a sentence of help."""
     parameter.setHelp(text)
     return parameter
 
 
-def _whole(name, label, least, most, default=None, optional=True):
+def whole(name, label, least, most, default=None, optional=True):
+    """Give the parameter of a whole number."""
     return QgsProcessingParameterNumber(
         name, label, WHOLE_NUMBER, default, optional, minValue=least, maxValue=most
     )
@@ -64,7 +66,7 @@ def _whole(name, label, least, most, default=None, optional=True):
 
 def rasters():
     """Rasters to learn from, or to apply a model to."""
-    return _helped(
+    return helped(
         QgsProcessingParameterMultipleLayers("RASTERS", label("raster"), SOURCE_RASTER),
         tr(
             "Rasters of any size, cell size and coordinate system; they are brought onto one grid. "
@@ -77,7 +79,7 @@ def channels():
     """Which bands are used, and how they are called."""
     text = QgsProcessingParameterString("CHANNELS", tr("Bands and their names"), optional=True)
     return advanced(
-        _helped(
+        helped(
             text,
             tr(
                 "Like mag=1:1, k=3:2 for band 1 of the first raster as 'mag' and band 2 of the "
@@ -89,7 +91,7 @@ def channels():
 
 def classes():
     """Layers that hold codes of classes."""
-    return _helped(
+    return helped(
         QgsProcessingParameterString("CLASSES", label("classes"), optional=True),
         tr("Names of layers whose numbers are codes, such as rock units, separated by commas."),
     )
@@ -97,7 +99,7 @@ def classes():
 
 def reference():
     """The raster whose grid is used."""
-    return _helped(
+    return helped(
         QgsProcessingParameterRasterLayer("REFERENCE", label("like"), optional=True),
         tr("A raster whose cells are used. Empty: those of the first raster, or of the model."),
     )
@@ -105,7 +107,7 @@ def reference():
 
 def extent():
     """A rectangle to stay in."""
-    return _helped(
+    return helped(
         QgsProcessingParameterExtent("EXTENT", label("extent"), optional=True),
         tr("Only inside this rectangle."),
     )
@@ -113,7 +115,7 @@ def extent():
 
 def area():
     """Polygons to stay in."""
-    return _helped(
+    return helped(
         QgsProcessingParameterFeatureSource("AREA", label("aoi"), [SOURCE_POLYGON], optional=True),
         tr("Only inside these polygons; with an extent, only inside both."),
     )
@@ -124,13 +126,13 @@ def resolution():
     number = QgsProcessingParameterNumber(
         "RESOLUTION", label("resolution"), REAL_NUMBER, None, True, minValue=0.0
     )
-    return advanced(_helped(number, tr("In the unit of the grid's coordinate system.")))
+    return advanced(helped(number, tr("In the unit of the grid's coordinate system.")))
 
 
 def crs():
     """The CRS of the grid."""
     return advanced(
-        _helped(
+        helped(
             QgsProcessingParameterCrs("CRS", label("crs"), optional=True),
             tr("Empty: that of the reference grid."),
         )
@@ -139,7 +141,7 @@ def crs():
 
 def occurrences():
     """Known occurrences."""
-    return _helped(
+    return helped(
         QgsProcessingParameterFeatureSource(
             "OCCURRENCES", label("occurrences"), [SOURCE_POINT, SOURCE_POLYGON]
         ),
@@ -149,7 +151,7 @@ def occurrences():
 
 def where():
     """A filter of occurrences."""
-    return _helped(
+    return helped(
         QgsProcessingParameterString("WHERE", label("where"), multiLine=True, optional=True),
         tr(
             "Like commod1|commod2 ~ gold, copper: any of the fields holds one of the words. Also "
@@ -160,7 +162,7 @@ def where():
 
 def deduplicate():
     """One occurrence per cell."""
-    return _helped(
+    return helped(
         QgsProcessingParameterBoolean("DEDUPLICATE", label("deduplicate"), defaultValue=False),
         tr("Of several occurrences in one cell of the grid only the first is kept."),
     )
@@ -168,7 +170,7 @@ def deduplicate():
 
 def preset():
     """The kind of model."""
-    return _helped(
+    return helped(
         QgsProcessingParameterEnum(
             "PRESET", label("preset"), PRESETS, defaultValue="auto", usesStaticStrings=True
         ),
@@ -187,29 +189,82 @@ def minutes():
         minValue=0.0,
         maxValue=100_000.0,
     )
-    return _helped(
+    return helped(
         number, tr("Empty: as long as the preset says, 5 minutes for quick and 60 for full.")
+    )
+
+
+def ensemble():
+    """How many networks a model consists of."""
+    number = whole("ENSEMBLE", label_with_unit("ensemble", tr("number")), 1, 20, 1, optional=False)
+    return helped(
+        number,
+        tr(
+            "Each is trained from its own seed and its own choice of occurrences, and all share the "
+            "minutes. Where they disagree a map is uncertain; 3 to 5 show it."
+        ),
+    )
+
+
+def folds():
+    """How many groups of tiles take turns at being held out."""
+    number = whole("FOLDS", label_with_unit("folds", tr("folds")), 2, 20)
+    return advanced(
+        helped(
+            number,
+            tr(
+                "Each fold of tiles is mapped by a model that never saw it, which judges the method "
+                "on the whole region; the last model learns from all tiles. Empty: no "
+                "cross-validation."
+            ),
+        )
+    )
+
+
+def effort():
+    """A raster of how much was looked where."""
+    return advanced(
+        helped(
+            QgsProcessingParameterRasterLayer("EFFORT", label("effort"), optional=True),
+            tr(
+                "A raster of how much was looked where, such as the density of drill holes: "
+                "occurrences count for 1 / effort, so that well-known ground does not seem the "
+                "richer for it."
+            ),
+        )
+    )
+
+
+def skip_report():
+    """Whether a training writes no report."""
+    return advanced(
+        helped(
+            QgsProcessingParameterBoolean(
+                "SKIP_REPORT", label("skip_report"), defaultValue=False
+            ),
+            tr("Training ends without mapping the region and without a report."),
+        )
     )
 
 
 def iterations():
     """The number of training steps."""
-    number = _whole("ITERATIONS", label("iterations"), 1, 100_000_000)
+    number = whole("ITERATIONS", label("iterations"), 1, 100_000_000)
     return advanced(
-        _helped(number, tr("Ends the training after so many steps; repeats to the last digit."))
+        helped(number, tr("Ends the training after so many steps; repeats to the last digit."))
     )
 
 
 def seed():
     """The seed of all that is random."""
-    number = _whole("SEED", label("seed"), 0, LARGEST_WHOLE, default=1, optional=False)
-    return advanced(_helped(number, tr("The same seed gives the same result.")))
+    number = whole("SEED", label("seed"), 0, LARGEST_WHOLE, default=1, optional=False)
+    return advanced(helped(number, tr("The same seed gives the same result.")))
 
 
 def device():
     """The device that computes."""
     return advanced(
-        _helped(
+        helped(
             QgsProcessingParameterString("DEVICE", label("device"), optional=True),
             tr("auto, cpu, cuda, cuda:1 or mps. Empty: as set in QGIS's options."),
         )
@@ -218,20 +273,20 @@ def device():
 
 def window():
     """The size of the windows a model looks at."""
-    number = _whole("WINDOW", label_with_unit("window", tr("cells")), 16, LARGEST_WINDOW)
-    return advanced(_helped(number, tr("Empty: chosen from the data.")))
+    number = whole("WINDOW", label_with_unit("window", tr("cells")), 16, LARGEST_WINDOW)
+    return advanced(helped(number, tr("Empty: chosen from the data.")))
 
 
 def tile():
     """The size of tiles that are held out."""
-    number = _whole("TILE", label_with_unit("tile", tr("cells")), 16, LARGEST_SIDE)
-    return advanced(_helped(number, tr("Empty: chosen from the data.")))
+    number = whole("TILE", label_with_unit("tile", tr("cells")), 16, LARGEST_SIDE)
+    return advanced(helped(number, tr("Empty: chosen from the data.")))
 
 
 def settings():
     """Any other setting."""
     return advanced(
-        _helped(
+        helped(
             QgsProcessingParameterString("SETTINGS", label("settings"), optional=True),
             tr("Like network.width=32, training.batch=4."),
         )
@@ -240,7 +295,7 @@ def settings():
 
 def checkpoint():
     """A trained model."""
-    return _helped(
+    return helped(
         QgsProcessingParameterFile("CHECKPOINT", label("checkpoint"), fileFilter=MODEL_FILTER),
         tr("A .safetensors file that 'Train model' has written."),
     )
@@ -248,20 +303,20 @@ def checkpoint():
 
 def points():
     """How many points a draw has."""
-    number = _whole("POINTS", label("points"), 1, 1_000_000)
-    return _helped(number, tr("Empty: as many as the model's own settings say."))
+    number = whole("POINTS", label("points"), 1, 1_000_000)
+    return helped(number, tr("Empty: as many as the model's own settings say."))
 
 
 def draws():
     """How many draws are made."""
-    number = _whole("DRAWS", label("draws"), 1, 10_000, default=4, optional=False)
-    return _helped(number, tr("Each is a plausible set of occurrences for itself."))
+    number = whole("DRAWS", label("draws"), 1, 10_000, default=4, optional=False)
+    return helped(number, tr("Each is a plausible set of occurrences for itself."))
 
 
 def solver():
     """How noise becomes points."""
     return advanced(
-        _helped(
+        helped(
             QgsProcessingParameterEnum(
                 "SOLVER", label("solver"), SOLVERS, optional=True, usesStaticStrings=True
             ),
@@ -272,14 +327,14 @@ def solver():
 
 def steps():
     """Steps of the solver."""
-    number = _whole("STEPS", label("steps"), 1, 1000)
-    return advanced(_helped(number, tr("Empty: the model's own.")))
+    number = whole("STEPS", label("steps"), 1, 1000)
+    return advanced(helped(number, tr("Empty: the model's own.")))
 
 
 def baselines():
     """Other methods that a model is compared with."""
     return advanced(
-        _helped(
+        helped(
             QgsProcessingParameterEnum(
                 "BASELINES",
                 label("baselines"),
@@ -295,9 +350,21 @@ def baselines():
     )
 
 
+def skip_importance():
+    """Whether layers are not put to the test."""
+    return advanced(
+        helped(
+            QgsProcessingParameterBoolean(
+                "SKIP_IMPORTANCE", label("skip_importance"), defaultValue=False
+            ),
+            tr("Which layers matter is not measured; that takes most of the time."),
+        )
+    )
+
+
 def overwrite(default=True):
     """Whether results may be replaced; for a file just chosen QGIS has asked that already."""
-    return _helped(
+    return helped(
         QgsProcessingParameterBoolean("OVERWRITE", label("overwrite"), defaultValue=default),
         tr("If not, a result that is there stays as it is."),
     )
@@ -305,7 +372,7 @@ def overwrite(default=True):
 
 def job_file():
     """A file of jobs."""
-    return _helped(
+    return helped(
         QgsProcessingParameterFile(
             "JOB_FILE", tr("Job file"), fileFilter="GeoCFM jobs (*.toml *.json)"
         ),

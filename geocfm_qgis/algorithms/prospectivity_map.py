@@ -1,7 +1,9 @@
 """Prospectivity map: relative density over a region."""
 
+from ..results import PROSPECTIVITY, UNCERTAINTY
 from ..translation import tr
 from . import destinations
+from . import mapping_parameters as m
 from . import parameters as p
 from .layer_algorithm import LayerAlgorithm
 
@@ -12,7 +14,9 @@ class ProspectivityMap(LayerAlgorithm):
     command = "map"
     algorithm_id = "map"
     output_suffixes = (".tif", ".tiff")
-    kind = "prospectivity"
+    kind = PROSPECTIVITY
+    further_kinds = {"UNCERTAINTY": UNCERTAINTY, "MONTE_CARLO_ERROR": ""}
+    further_outputs = tuple(further_kinds)
 
     def title(self):
         """Give the name people see."""
@@ -27,11 +31,19 @@ class ProspectivityMap(LayerAlgorithm):
             "<p>The layers are matched with the model's by their names; case, spaces and "
             "punctuation do not matter. The map has the model's cell size, or that of the "
             "reference grid.</p>"
+            "<p>Its uncertainty, if wanted, tells where the networks of an ensemble disagree, and "
+            "where the layers lie outside what the model has seen.</p>"
         )
 
     def parameters(self):
         """Give the definitions of the parameters."""
-        return [*applying_parameters(), destinations.map_output()]
+        return [
+            *applying_parameters(),
+            *(m.density(), m.temperature()),
+            destinations.map_output(),
+            destinations.uncertainty_output(),
+            destinations.monte_carlo_output(),
+        ]
 
 
 def applying_parameters():
@@ -47,5 +59,6 @@ def applying_parameters():
         p.device(),
         p.solver(),
         p.steps(),
+        m.combine(),
         p.overwrite(),
     ]

@@ -1,5 +1,6 @@
 """Sample occurrences: plausible points."""
 
+from ..results import SAMPLES
 from ..translation import tr
 from . import destinations
 from . import parameters as p
@@ -13,7 +14,7 @@ class SampleOccurrences(LayerAlgorithm):
     command = "sample"
     algorithm_id = "sample"
     output_suffixes = (".gpkg", ".geojson")
-    kind = "samples"
+    kind = SAMPLES
 
     def title(self):
         """Give the name people see."""

@@ -8,10 +8,10 @@ from ..labels import label
 from ..translation import tr
 from . import destinations
 from . import parameters as p
-from .engine_algorithm import EngineAlgorithm
+from .report_algorithm import ReportAlgorithm
 
 
-class TrainModel(EngineAlgorithm):
+class TrainModel(ReportAlgorithm):
     """Rasters and known occurrences become a model."""
 
     command = "train"
@@ -33,6 +33,8 @@ class TrainModel(EngineAlgorithm):
             "it.</p>"
             "<p>Cancel keeps the best model so far, as NAME.unfinished.safetensors; the same "
             "training, started again, goes on from there.</p>"
+            "<p>It ends with a report beside the model, NAME.report.html: what was used, how well "
+            "held-out occurrences are found, and what to beware of.</p>"
         )
 
     def parameters(self):
@@ -40,9 +42,12 @@ class TrainModel(EngineAlgorithm):
         return [
             *learning_parameters(),
             p.minutes(),
+            p.ensemble(),
             p.iterations(),
+            p.folds(),
             p.seed(),
             p.device(),
+            p.skip_report(),
             p.overwrite(default=False),  # a model is hours of work
             destinations.model_output(),
         ]
@@ -75,4 +80,5 @@ def learning_parameters():
         p.window(),
         p.tile(),
         p.settings(),
+        p.effort(),
     ]

@@ -10,10 +10,10 @@ import subprocess
 
 from ..translation import tr
 from .engine_job import EngineJob
+from .job_paths import with_paths
 
 OPTIONS = {"settings": "--set"}  # keys whose option has another name
 SPECIAL_ON_WINDOWS = frozenset("|<>&^%()!;,")
-PATHS = ("occurrences", "like", "aoi", "checkpoint", "out")
 
 
 def as_command_line(job):
@@ -79,7 +79,11 @@ def save_for_server(jobs, path, feedback=None):
         for source in job.temporary:
             if source not in moved:
                 moved[source] = _copy(source, f"{os.path.splitext(path)[0]}_inputs")
-    written = [EngineJob(job.command, _moved(job.values, moved, folder), job.name) for job in jobs]
+
+    def move(each):
+        return _relative(moved.get(each, each), folder)
+
+    written = [EngineJob(job.command, with_paths(job.values, move), job.name) for job in jobs]
     text = as_job_file(written)
     comment = tr("Made by GeoCFM in QGIS. To run it: geocfm run {file}")
     with open(path, "w", encoding="utf-8", newline="\n") as file:
@@ -95,23 +99,6 @@ def _copy(source, folder):
     while os.path.exists(target):
         target, number = os.path.join(folder, f"{stem}_{number}{suffix}"), number + 1
     return shutil.copyfile(source, target)
-
-
-def _moved(values, moved, folder):
-    changed = dict(values)
-    for key in PATHS:
-        if key in changed:
-            changed[key] = _relative(moved.get(changed[key], changed[key]), folder)
-    if "raster" in changed:
-        changed["raster"] = [_moved_spec(spec, moved, folder) for spec in changed["raster"]]
-    return changed
-
-
-def _moved_spec(spec, moved, folder):
-    """A spec of ours is always name=path:band."""
-    name, _, rest = spec.partition("=")
-    path, _, band = rest.rpartition(":")
-    return f"{name}={_relative(moved.get(path, path), folder)}:{band}"
 
 
 def _relative(path, folder):

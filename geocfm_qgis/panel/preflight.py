@@ -12,6 +12,7 @@ from qgis.PyQt.QtCore import QObject, QTimer, pyqtSignal
 
 from .. import settings
 from ..jobs.checkpoint_card import CheckpointError
+from ..jobs.job_paths import input_paths
 from ..jobs.layers_at_rest import layers_at_rest
 from ..jobs.raster_export import RasterExport
 from ..translation import tr
@@ -196,10 +197,7 @@ def _lasting_content(jobs):
 
 
 def _inputs(job):
-    paths = [spec.partition("=")[2].rpartition(":")[0] for spec in job.values.get("raster", ())]
-    keys = ("occurrences", "like", "aoi", "checkpoint")
-    paths += [job.values[key] for key in keys if key in job.values]
-    return [path for path in paths if path not in job.temporary]
+    return [path for path in input_paths(job) if path not in job.temporary]
 
 
 def _stamp(path):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from dataclasses import replace
 
-PATHS = ("occurrences", "like", "aoi")
+from ..jobs.job_paths import with_paths
 
 
 def share_inputs(jobs):
@@ -24,25 +24,12 @@ def _shared(job, written, claimed):
         name = os.path.basename(path)
         place = seen[name] = seen.get(name, -1) + 1
         instead[path] = written.setdefault((name, place), path)
-    values = dict(job.values)
-    for key in PATHS:
-        if key in values:
-            values[key] = instead.get(values[key], values[key])
-    if "raster" in values:
-        values["raster"] = [_moved(spec, instead) for spec in values["raster"]]
     exports = [each for each in job.exports if instead.get(each.path, each.path) == each.path]
     exports = [each for each in exports if each.path not in claimed]
     claimed.update(each.path for each in exports)
     return replace(
         job,
-        values=values,
+        values=with_paths(job.values, lambda path: instead.get(path, path)),
         exports=tuple(exports),
         temporary=tuple(dict.fromkeys(instead.values())),
     )
-
-
-def _moved(spec, instead):
-    """A spec of ours is always name=path:band."""
-    name, _, rest = spec.partition("=")
-    path, _, band = rest.rpartition(":")
-    return f"{name}={instead.get(path, path)}:{band}"

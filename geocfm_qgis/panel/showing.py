@@ -1,10 +1,8 @@
-"""Showing results: on the map, and in the computer's own file browser."""
+"""Showing results on the map."""
 
 from __future__ import annotations
 
 from qgis.core import QgsCoordinateTransform, QgsCsException, QgsRectangle
-from qgis.PyQt.QtCore import QUrl
-from qgis.PyQt.QtGui import QDesktopServices
 
 MARGIN = 1.05  # of the extent, when zooming
 
@@ -30,8 +28,3 @@ def zoom_to(iface, project, ids):
         extent.scale(MARGIN)
         canvas.setExtent(extent)
         canvas.refresh()
-
-
-def open_on_desktop(path):
-    """Open a file or folder in the program that the computer has for it."""
-    QDesktopServices.openUrl(QUrl.fromLocalFile(path))

@@ -6,9 +6,12 @@ import os
 from dataclasses import dataclass
 
 PROSPECTIVITY, SAMPLES, OCCURRENCES = "prospectivity", "samples", "occurrences"
+TARGETS, UNCERTAINTY, OUT_OF_FOLD = "targets", "uncertainty", "out-of-fold"
+REPORT = "report"
+LAYERS = (PROSPECTIVITY, UNCERTAINTY, TARGETS, SAMPLES, OUT_OF_FOLD)
 
 EARLIER = "earlier"  # the engine's word for a result that was there, of the same job and inputs
-_MADE_BY = {"map": PROSPECTIVITY, "sample": SAMPLES}
+MADE_BY = {"map": PROSPECTIVITY, "sample": SAMPLES, "targets": TARGETS}
 
 
 @dataclass(frozen=True)
@@ -20,11 +23,11 @@ class Result:
 
 
 def finished_results(outcome):
-    """Give the maps and samples of the jobs that are done, in the order they were made."""
+    """Give the layers of the jobs that are done, in the order they were made."""
     results = {}
     for job, kind, path in _finished_files(outcome):
-        made = _MADE_BY.get(job.command) if kind == EARLIER else kind
-        if made in (PROSPECTIVITY, SAMPLES):
+        made = MADE_BY.get(job.command) if kind == EARLIER else kind
+        if made in LAYERS:
             results[os.path.normcase(path)] = Result(made, path)
     return list(results.values())
 
@@ -37,6 +40,12 @@ def used_occurrences(outcome):
         if kind == OCCURRENCES
     ]
     return min(found, key=lambda each: each[0])[1] if found else None
+
+
+def report_of(outcome):
+    """Give the page to read first, or an empty text: an evaluation tells more than a training."""
+    found = [path for _, kind, path in _finished_files(outcome) if kind == REPORT]
+    return next((path for path in reversed(found) if os.path.isfile(path)), "")
 
 
 def _finished_files(outcome):

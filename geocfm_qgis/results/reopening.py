@@ -7,6 +7,7 @@ import shutil
 
 from qgis.core import QgsDataProvider, QgsLayerTree, QgsProviderRegistry
 
+from ..jobs.job_paths import output_paths
 from ..jobs.temporary import temporary_path
 from .finished import OCCURRENCES
 from .styling import KIND
@@ -44,7 +45,8 @@ def release(project, jobs):
     Windows replaces no file that a layer has open. Give the result to `take_back` once the run has
     ended, however it did.
     """
-    outputs = [_same_for_same(job.values["out"]) for job in jobs if job.values.get("overwrite")]
+    replacing = [job for job in jobs if job.values.get("overwrite")]
+    outputs = [_same_for_same(path) for job in replacing for path in output_paths(job)]
     released, copies = [], {}
     for layer in project.mapLayers().values():
         path = file_of(layer)

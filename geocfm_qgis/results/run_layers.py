@@ -12,10 +12,19 @@ from qgis.core import (
 )
 
 from ..translation import tr
-from .finished import PROSPECTIVITY, SAMPLES, finished_results, used_occurrences
+from .finished import (
+    OUT_OF_FOLD,
+    PROSPECTIVITY,
+    SAMPLES,
+    TARGETS,
+    UNCERTAINTY,
+    finished_results,
+    used_occurrences,
+)
 from .provenance import describe
 from .reopening import RUN, discard, move_to, reopen_layers
-from .styling import apply_style, open_result
+from .styling import KIND, OUTSIDE, apply_style, open_result, style_result
+from .uncertainty_style import OUTSIDE_BAND, VARIATION, band_called
 
 DRAW = "draw"  # the field that numbers the draws, from 1
 PART = re.compile(rf'("{DRAW}" [=>] \d+)?')  # a filter as _parts makes it
@@ -54,15 +63,23 @@ class _RunGroup:
         self._group.setCustomProperty(RUN, run.name)
 
     def fill(self, results, occurrences):
-        """Add the layers from the top down: occurrences, samples, maps."""
+        """Add the layers from the top down: what is known, targets, samples, maps.
+
+        Maps that would hide the main one are there to be ticked.
+        """
         if occurrences is not None:
             self._add_occurrences(occurrences)
-        for result in results:
-            if result.kind == SAMPLES:
-                self._add_samples(result)
-        for result in results:
-            if result.kind == PROSPECTIVITY:
-                self._add_map(result)
+        adding = {
+            TARGETS: self._add_targets,
+            SAMPLES: self._add_samples,
+            UNCERTAINTY: self._add_uncertainty,
+            PROSPECTIVITY: self._add_map,
+            OUT_OF_FOLD: self._add_out_of_fold,
+        }
+        for kind, add in adding.items():
+            for result in results:
+                if result.kind == kind:
+                    add(result)
         if self._added:
             self._group.setName(self._free_name())
             self._project.layerTreeRoot().insertChildNode(0, self._group)
@@ -80,14 +97,47 @@ class _RunGroup:
         return free
 
     def _add_map(self, result):
-        earlier = reopen_layers(self._project, result.path)
-        layer = self._layer(result, earlier)
-        if layer is None:
-            return
-        node = self._place(layer, result, tr("Prospectivity"), self._group)
+        self._add_raster(result, tr("Prospectivity"), tr("relative density (1 = regional mean)"))
+
+    def _add_out_of_fold(self, result):
+        name = tr("Cross-validation: each fold by a model that never saw it")
+        self._add_raster(result, name, tr("relative density (1 = regional mean)"), shown=False)
+
+    def _add_raster(self, result, name, legend, shown=True):
+        layer = self._layer(result, reopen_layers(self._project, result.path))
+        if layer is not None:
+            self._place_raster(layer, result, name, legend, shown)
+
+    def _place_raster(self, layer, result, name, legend, shown=True):
+        node = self._place(layer, result, name, self._group)
         # the first entry of the legend would be the name of the band
-        title = tr("relative density (1 = regional mean)")
-        QgsMapLayerLegendUtils.setLegendNodeUserLabel(node, 0, title)
+        QgsMapLayerLegendUtils.setLegendNodeUserLabel(node, 0, legend)
+        node.setItemVisibilityChecked(shown)
+        node.setExpanded(shown)
+
+    def _add_uncertainty(self, result):
+        """A layer for how networks disagree, if there are several, and one for new ground."""
+        earlier = reopen_layers(self._project, result.path)
+        veils = [layer for layer in earlier if layer.customProperty(KIND) == OUTSIDE]
+        shades = [layer for layer in earlier if layer not in veils]
+        first = self._layer(result, shades)
+        if first is None:
+            return
+        new_ground = tr("Outside what the model has seen")
+        if not band_called(first, VARIATION):
+            self._place_raster(first, result, new_ground, "")
+            return
+        if band_called(first, OUTSIDE_BAND):
+            veil = veils[0] if veils else open_result(result.path, result.kind)
+            style_result(veil, OUTSIDE)  # beside the file lies the style of the other one
+            self._place_raster(veil, result, new_ground, "")
+        legend = tr("how much the networks differ")
+        self._place_raster(first, result, tr("Uncertainty"), legend, shown=False)
+
+    def _add_targets(self, result):
+        layer = self._layer(result, reopen_layers(self._project, result.path))
+        if layer is not None:
+            self._place(layer, result, tr("Targets"), self._group)
 
     def _add_samples(self, result):
         earlier = reopen_layers(self._project, result.path)

@@ -9,35 +9,73 @@ same name, is never touched.
 from __future__ import annotations
 
 import os
+from dataclasses import dataclass
+from typing import Callable
 
 from qgis.core import QgsMapLayer, QgsRasterLayer, QgsVectorLayer
 from qgis.PyQt.QtXml import QDomDocument
 
 from ..bundle import resources_folder
-from .finished import PROSPECTIVITY, SAMPLES
+from .finished import OCCURRENCES, OUT_OF_FOLD, PROSPECTIVITY, SAMPLES, TARGETS, UNCERTAINTY
 from .prospectivity_style import spread_stops
 from .provenance import fingerprint
 from .samples_style import label_classes
+from .targets_style import describe_targets
+from .uncertainty_style import VARIATION, band_called, label_outside, label_variation
 
 KIND = "geocfm/kind"  # custom properties of a layer
 STYLE_OF = "geocfm/style_of"  # the name of the file that a style was made for
 STYLED = "geocfm/styled"  # which result was in it then
 
-SAVED = QgsMapLayer.StyleCategory.Symbology | QgsMapLayer.StyleCategory.CustomProperties
+OUTSIDE = "outside experience"  # a second layer of an uncertainty raster
+
+SYMBOLOGY = QgsMapLayer.StyleCategory.Symbology
+LABELLED = SYMBOLOGY | QgsMapLayer.StyleCategory.Labeling
+FORMED = (  # all that targets_style.py sets
+    LABELLED
+    | QgsMapLayer.StyleCategory.Fields
+    | QgsMapLayer.StyleCategory.Forms
+    | QgsMapLayer.StyleCategory.MapTips
+)
+
+
+@dataclass(frozen=True)
+class _Look:
+    """A .qml file of the plugin's, and what is done where it depends on values and language."""
+
+    template: str
+    finish: Callable | None = None
+    is_raster: bool = True
+    loaded: object = SYMBOLOGY
+    saved: object = SYMBOLOGY
+
+
+_LOOKS = {
+    PROSPECTIVITY: _Look("prospectivity", spread_stops),
+    OUT_OF_FOLD: _Look("prospectivity", spread_stops),
+    UNCERTAINTY: _Look("uncertainty", label_variation),
+    OUTSIDE: _Look("outside_experience", label_outside),
+    SAMPLES: _Look("samples", label_classes, is_raster=False),
+    OCCURRENCES: _Look("occurrences", is_raster=False),
+    TARGETS: _Look("targets", describe_targets, False, LABELLED, FORMED),
+}
 
 
 def style_result(layer, kind):
     """Give a layer the look of its kind; tell whether it could take it."""
-    if isinstance(layer, QgsRasterLayer) != (kind == PROSPECTIVITY) or not layer.isSpatial():
+    look = _LOOKS.get(kind)
+    if look is None or isinstance(layer, QgsRasterLayer) != look.is_raster:
         return False
-    template = resources_folder() / "styles" / f"{kind}.qml"
-    _, taken = layer.loadNamedStyle(str(template), categories=QgsMapLayer.StyleCategory.Symbology)
+    if not layer.isSpatial():
+        return False
+    if kind == UNCERTAINTY and not band_called(layer, VARIATION):
+        look = _LOOKS[OUTSIDE]  # of a single network it tells no more
+    template = resources_folder() / "styles" / f"{look.template}.qml"
+    _, taken = layer.loadNamedStyle(str(template), categories=look.loaded)
     if not taken:
         return False
-    if kind == PROSPECTIVITY:
-        spread_stops(layer)
-    elif kind == SAMPLES:
-        label_classes(layer)
+    if look.finish is not None:
+        look.finish(layer)
     layer.setCustomProperty(KIND, kind)
     layer.emitStyleChanged()
     layer.triggerRepaint()
@@ -47,7 +85,7 @@ def style_result(layer, kind):
 def open_result(path, kind):
     """Open a result as a layer, which may be invalid; a style that lies beside it is applied."""
     name = os.path.splitext(os.path.basename(path))[0]
-    return QgsRasterLayer(path, name) if kind == PROSPECTIVITY else QgsVectorLayer(path, name)
+    return QgsRasterLayer(path, name) if _LOOKS[kind].is_raster else QgsVectorLayer(path, name)
 
 
 def save_style_beside(path, kind):
@@ -55,7 +93,7 @@ def save_style_beside(path, kind):
     if has_current_style(path):
         return True
     layer = open_result(path, kind)
-    return layer.isValid() and style_result(layer, kind) and _save(layer, path)
+    return layer.isValid() and style_result(layer, kind) and _save(layer, kind, path)
 
 
 def apply_style(layer, kind, path):
@@ -64,10 +102,10 @@ def apply_style(layer, kind, path):
         layer.loadNamedStyle(style_path(path))
         layer.triggerRepaint()
     elif style_result(layer, kind):
-        _save(layer, path)
+        _save(layer, kind, path)
 
 
-def _save(layer, path):
+def _save(layer, kind, path):
     """Save the layer's style beside its file, unless a style of something else is in the way."""
     beside = style_path(path)
     if os.path.exists(beside) and not has_own_style(path):
@@ -78,7 +116,8 @@ def _save(layer, path):
             plain.removeCustomProperty(key)
     plain.setCustomProperty(STYLE_OF, os.path.basename(path))
     plain.setCustomProperty(STYLED, fingerprint(path))
-    _, saved = plain.saveNamedStyle(beside, categories=SAVED)
+    categories = _LOOKS[kind].saved | QgsMapLayer.StyleCategory.CustomProperties
+    _, saved = plain.saveNamedStyle(beside, categories=categories)
     return saved
 
 

@@ -15,7 +15,10 @@ from .run import unfinished_model
 
 SCOPE, KEY = "GeoCFM", "/runs"
 FILE_KEYS = ("kind", "path")
-MADE_BY = {"train": "checkpoint", "map": "prospectivity", "sample": "samples"}
+MADE_BY = {
+    **{"train": "checkpoint", "map": "prospectivity", "sample": "samples"},
+    "targets": "targets",
+}
 EARLIER = "earlier"  # the engine's word for a result that was there, of the same job and inputs
 MOST_RUNS = 50  # older ones are forgotten: a project file is not an archive
 

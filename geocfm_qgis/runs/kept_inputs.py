@@ -7,8 +7,9 @@ import os
 import shutil
 from dataclasses import replace
 
+from ..jobs.job_paths import with_paths
+
 FOLDER = "inputs"  # within that of the run
-PATHS = {"occurrences", "like", "aoi"}
 LARGEST = 50_000_000  # bytes; QGIS waits while they are copied
 
 
@@ -21,7 +22,11 @@ def keep_inputs(run):
             kept[path] = copy
         else:
             lost.append(path)
-    return tuple(replace(job, values=_with_kept(job.values, kept)) for job in run.jobs), lost
+
+    def place(path):
+        return kept.get(path, path)
+
+    return tuple(replace(job, values=with_paths(job.values, place)) for job in run.jobs), lost
 
 
 def _copied(path, run_folder):
@@ -40,18 +45,3 @@ def _copied(path, run_folder):
         return shutil.copyfile(path, target)
     except OSError:
         return ""
-
-
-def _with_kept(values, kept):
-    paths = {key: kept.get(values[key], values[key]) for key in PATHS.intersection(values)}
-    changed = {**values, **paths}
-    if "raster" in values:
-        changed["raster"] = [_kept_spec(spec, kept) for spec in values["raster"]]
-    return changed
-
-
-def _kept_spec(spec, kept):
-    """A spec of ours is always name=path:band."""
-    name, _, rest = spec.partition("=")
-    path, _, band = rest.rpartition(":")
-    return f"{name}={kept.get(path, path)}:{band}"
