@@ -12,5 +12,11 @@ def stage_name(stage):
         "Mapping": tr("Mapping"),
         "Drawing points": tr("Drawing points"),
         "Densities of the points": tr("Densities of the points"),
+        "Reading the map": tr("Reading the map"),
+        "Finding targets": tr("Finding targets"),
+        "Outlining targets": tr("Outlining targets"),
+        "Which layers matter": tr("Which layers matter"),
+        "Noting what is seen": tr("Noting what the model has seen"),
+        "Making the report": tr("Making the report"),
     }
     return known.get(name, name) + comma + further

@@ -58,6 +58,7 @@ def _commands():
         "train": tr("Train model"),
         "map": tr("Prospectivity map"),
         "sample": tr("Sample occurrences"),
+        "targets": tr("Rank targets"),
         "evaluate": tr("Evaluate"),
         "run": tr("Run job file"),
         "info": tr("Model"),

@@ -50,6 +50,9 @@ class ModelChoices:
     minutes: float = 5.0
     device: str = "auto"
     seed: int = 1
+    ensemble: int = 1  # networks
+    folds: int | None = None  # of a cross-validation
+    effort: str = ""  # id of a raster layer of survey effort
     iterations: int | None = None
     window: int | None = None
     tile: int | None = None

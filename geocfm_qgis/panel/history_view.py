@@ -5,8 +5,7 @@ from __future__ import annotations
 import os
 from datetime import datetime
 
-from qgis.PyQt.QtCore import QDateTime, QLocale, Qt, QUrl, pyqtSignal
-from qgis.PyQt.QtGui import QDesktopServices
+from qgis.PyQt.QtCore import QDateTime, QLocale, Qt, pyqtSignal
 from qgis.PyQt.QtWidgets import (
     QApplication,
     QDialog,
@@ -20,7 +19,9 @@ from qgis.PyQt.QtWidgets import (
     QVBoxLayout,
 )
 
-from ..results import PROSPECTIVITY, SAMPLES, ExportRefused, add_run_layers, export_geotiff
+from ..results import LAYERS, PROSPECTIVITY, ExportRefused, add_run_layers, export_geotiff
+from ..results.finished import report_of
+from ..results.opening import open_on_desktop
 from ..runs import history
 from ..runs.replay import replay
 from ..translation import tr
@@ -112,11 +113,17 @@ class HistoryView(QDialog):
             tr("Copy the map of this run to where you want it."),
             self._export,
         )
+        self.report_button = self._button(
+            "historyReportButton",
+            tr("Open report"),
+            tr("Read the report of this run in the browser."),
+            lambda: open_on_desktop(_report(self.record())),
+        )
         self.folder_button = self._button(
             "historyFolderButton",
             tr("Open folder"),
             tr("Show the files of this run."),
-            self._open_folder,
+            lambda: open_on_desktop(self.record().folder),
         )
         self.copy_button = self._button(
             "copyJobButton",
@@ -146,6 +153,7 @@ class HistoryView(QDialog):
         self.layers_button.setEnabled(there and bool(_results(record)))
         self.model_button.setEnabled(there and os.path.isfile(record.model))
         self.export_button.setEnabled(there and bool(_map(record)))
+        self.report_button.setEnabled(there and bool(_report(record)))
         self.folder_button.setEnabled(there and os.path.isdir(record.folder))
         self._say(record.message if there else "")
 
@@ -161,9 +169,6 @@ class HistoryView(QDialog):
         layers = add_run_layers(self._project, *replay(self.record()))
         said = [tr("The results are the topmost group of layers.")] if layers else []
         self._say(" ".join([*said, *layers.problems]))
-
-    def _open_folder(self):
-        QDesktopServices.openUrl(QUrl.fromLocalFile(self.record().folder))
 
     def _export(self):
         proposed = os.path.join(os.path.expanduser("~"), f"{self.record().name}.tif")
@@ -192,8 +197,13 @@ def _results(record):
     return [
         each["path"]
         for each in record.artifacts
-        if each["kind"] in (PROSPECTIVITY, SAMPLES) and os.path.isfile(each["path"])
+        if each["kind"] in LAYERS and os.path.isfile(each["path"])
     ]
+
+
+def _report(record):
+    """Give the report of a run, or an empty text if there is none (any more)."""
+    return report_of(replay(record)[1])
 
 
 def _map(record):

@@ -8,6 +8,7 @@ from qgis.gui import QgsFileWidget
 
 from .. import settings
 from ..bundle import load_form, resources_folder
+from ..compat import RASTER_LAYERS
 from ..jobs.checkpoint_card import CheckpointError, read_card
 from ..translation import tr
 from .card_text import card_html, model_name
@@ -19,6 +20,7 @@ from .result_files import MODEL_SUFFIX
 from .step import READY, TO_DO, WRONG, Step, StepState
 from .theme import mute
 
+NO_FOLDS = 1  # in the box: no cross-validation
 EXAMPLE = "murchison_gold.safetensors"
 
 
@@ -42,6 +44,7 @@ class ModelStep(Step):
         self.exampleLink.setText(
             '<a href="example">{}</a>'.format(tr("Use the example: gold in the Murchison"))
         )
+        self.effortCombo.prepare(project, RASTER_LAYERS, tr("not known"))
         mute(self.presetSentence)
         self.set_devices(settings.known_devices())
         self.setAcceptDrops(True)
@@ -60,6 +63,9 @@ class ModelStep(Step):
             minutes=self.minutesSpin.value(),
             device=self.deviceCombo.currentData(),
             seed=self.seedSpin.value(),
+            ensemble=self.ensembleSpin.value(),
+            folds=self.foldsSpin.value() if self.foldsSpin.value() > NO_FOLDS else None,
+            effort=self.effortCombo.layer_id(),
             iterations=self.iterationsSpin.value() or None,
             window=self.windowSpin.value() or None,
             tile=self.tileSpin.value() or None,
@@ -67,7 +73,10 @@ class ModelStep(Step):
             settings=tuple(text for text in texts if text),
             checkpoint=self.checkpointFile.filePath(),
             matches=matches,
-            origins=origins(self.project, [each.layer for each in matches]),
+            origins={
+                **origins(self.project, [each.layer for each in matches]),
+                **self.effortCombo.origins(),
+            },
         )
 
     def set_choices(self, choices):
@@ -77,6 +86,9 @@ class ModelStep(Step):
         self.minutesSpin.setValue(choices.minutes)
         self._choose_device(choices.device)
         self.seedSpin.setValue(choices.seed)
+        self.ensembleSpin.setValue(choices.ensemble)
+        self.foldsSpin.setValue(choices.folds or NO_FOLDS)
+        self.effortCombo.choose(choices.effort, choices.origins)
         self.iterationsSpin.setValue(choices.iterations or 0)
         self.windowSpin.setValue(choices.window or 0)
         self.tileSpin.setValue(choices.tile or 0)
@@ -188,8 +200,10 @@ class ModelStep(Step):
         self._matches.changed.connect(self.changed)
         self.settingsEdit.textChanged.connect(self.changed)
         self.deviceCombo.currentIndexChanged.connect(self.changed)
+        self.effortCombo.chosen.connect(self.changed)
         for box in (
-            *(self.minutesSpin, self.seedSpin, self.iterationsSpin),
+            *(self.minutesSpin, self.seedSpin, self.iterationsSpin, self.ensembleSpin),
+            self.foldsSpin,
             *(self.windowSpin, self.tileSpin, self.resolutionSpin),
         ):
             box.valueChanged.connect(self.changed)

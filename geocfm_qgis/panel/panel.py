@@ -2,14 +2,15 @@
 
 Names by which a test finds the widgets it drives: geocfmPanel; engineBanner, setupButton,
 engineDiagnosticsButton; section1Button .. section4Button and section1State .. section4State; of the
-steps trainRadio, loadRadio, presetCombo, minutesSpin, seedSpin, deviceCombo, advancedBox,
-iterationsSpin, windowSpin, tileSpin, resolutionSpin, settingsEdit, checkpointFile, exampleLink,
-cardText, matchCombo0 ..; prospectivityCheck, samplesCheck, evaluationCheck, prospectivityFile,
-samplesFile, evaluationFile, modelFile, drawsSpin, pointsSpin, nameEdit, placeCombo, folderFile,
+steps trainRadio, loadRadio, presetCombo, minutesSpin, ensembleSpin, seedSpin, deviceCombo,
+advancedBox, iterationsSpin, windowSpin, tileSpin, resolutionSpin, foldsSpin, effortCombo,
+settingsEdit, checkpointFile, exampleLink, cardText, matchCombo0 ..; prospectivityCheck,
+uncertaintyCheck, targetsCheck, samplesCheck, evaluationCheck and the same with File, modelFile,
+numberSpin, area_shareSpin, excludeSpin, drawsSpin, pointsSpin, nameEdit, placeCombo, folderFile,
 overwriteCheck; summaryLabel, checkDiagnosticsButton, detailsButton; runButton, moreButton with
 copyCommandLineAction, copyJobFileAction, saveJobFileAction, historyAction, sampleDataAction,
 helpAction; of the run runView, titleLabel, stageLabel, timeLabel, progressBar, cancelButton,
-curveBox, lossCurve, endSentence, zoomButton, openFolderButton, exportButton, evaluationButton,
+curveBox, lossCurve, endSentence, zoomButton, openFolderButton, exportButton, reportButton, evaluationButton,
 useModelButton, diagnosticsButton, removeWaitingButton, logBox, logText, copyLogButton,
 dismissButton; historyView.
 """

@@ -12,7 +12,7 @@ from ..runs import Run
 from ..translation import tr
 from . import result_files
 from .commodity_filter import where_text
-from .products import product
+from .products import EVALUATION, PROSPECTIVITY, UNCERTAINTY, all_products, product
 from .shared_inputs import share_inputs
 
 
@@ -33,28 +33,51 @@ def steps(choices):
         parameters = {
             **learning_parameters(choices),
             **_training_budget(choices.model),
-            **_effort(choices),
+            **_manner(choices),
+            "SKIP_REPORT": any(each.key == EVALUATION for each in results.products),
             "OUTPUT": result_files.model_path(results),
         }
         planned.append(PlannedStep("train", parameters, tr("Model")))
         model = result_files.model_path(results)
     else:
         model = choices.model.checkpoint
+    paths = {each.key: result_files.product_path(results, each) for each in results.products}
     for wanted in results.products:
         made = product(wanted.key)
+        if made.part_of:
+            continue
         parameters = {
-            "CHECKPOINT": model,
-            **_rasters(_channels(choices)),
-            **_effort(choices),
+            **(_from_map(paths) if made.needs else _applying(choices, model)),
             **{option.parameter: wanted.options[option.key] for option in made.options},
-            "OUTPUT": result_files.product_path(results, wanted),
+            **_along_with(made, paths),
+            "OVERWRITE": results.overwrite,
+            "OUTPUT": paths[wanted.key],
         }
-        if made.needs_occurrences:
-            parameters.update(_occurrences(choices.occurrences))
+        if made.needs_occurrences or (made.knows_occurrences and choices.occurrences.layer):
+            known = _occurrences(choices.occurrences)
+            if not made.needs_occurrences:
+                known.pop("DEDUPLICATE")  # for distances it is all the same
+            parameters.update(known)
         if made.takes_area:
             parameters.update(_area(choices.layers))
         planned.append(PlannedStep(made.algorithm, parameters, made.title))
     return planned
+
+
+def _applying(choices, model):
+    """What applies a model to its layers."""
+    return {"CHECKPOINT": model, **_rasters(_channels(choices)), **_manner(choices)}
+
+
+def _from_map(paths):
+    """What is made from the map of the same run, and its uncertainty if that is made too."""
+    return _without_none({"MAP": paths[PROSPECTIVITY], "UNCERTAINTY": paths.get(UNCERTAINTY)})
+
+
+def _along_with(made, paths):
+    """The files that the product's algorithm writes along with it, by its parameters."""
+    parts = (each for each in all_products() if each.part_of and each.needs == made.key)
+    return {each.key.upper(): paths[each.key] for each in parts if each.key in paths}
 
 
 def learning_parameters(choices):
@@ -72,6 +95,7 @@ def learning_parameters(choices):
             "WINDOW": model.window,
             "TILE": model.tile,
             "SETTINGS": ", ".join(model.settings) or None,
+            "EFFORT": model.effort or None,
         }
     )
 
@@ -137,10 +161,17 @@ def _occurrences(chosen):
 
 
 def _training_budget(model):
-    return _without_none({"MINUTES": model.minutes or None, "ITERATIONS": model.iterations})
+    return _without_none(
+        {
+            "MINUTES": model.minutes or None,
+            "ITERATIONS": model.iterations,
+            "ENSEMBLE": model.ensemble,
+            "FOLDS": model.folds,
+        }
+    )
 
 
-def _effort(choices):
+def _manner(choices):
     return {
         "SEED": choices.model.seed,
         "DEVICE": choices.model.device,

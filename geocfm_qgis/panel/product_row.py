@@ -5,11 +5,13 @@ from __future__ import annotations
 from qgis.PyQt.QtCore import QObject, Qt, pyqtSignal
 from qgis.PyQt.QtWidgets import (
     QCheckBox,
+    QDoubleSpinBox,
     QHBoxLayout,
     QLabel,
     QLineEdit,
     QSpinBox,
     QStyle,
+    QVBoxLayout,
     QWidget,
 )
 
@@ -20,6 +22,7 @@ from .theme import mute
 
 FILE_NAME_LETTERS = 14
 NUMBER_PX = 64
+IN_A_LINE = 2  # options
 
 
 class ProductRow(QObject):
@@ -65,7 +68,8 @@ class ProductRow(QObject):
         self.file_edit.setText("" if standard else choice.file_name)
         for key, value in choice.options.items():
             if key in self.options:
-                self.options[key].setValue(int(value))
+                box = self.options[key]
+                box.setValue(int(value) if isinstance(box, QSpinBox) else float(value))
 
     def set_possible(self, possible, why_not=""):
         """Grey the product out with its reason when the other choices rule it out."""
@@ -75,36 +79,48 @@ class ProductRow(QObject):
 
     def _details(self, product):
         details = QWidget()
-        line = QHBoxLayout(details)
+        lines = QVBoxLayout(details)
         style = self.tick.style()
         indent = style.pixelMetric(QStyle.PixelMetric.PM_IndicatorWidth)
         indent += style.pixelMetric(QStyle.PixelMetric.PM_CheckBoxLabelSpacing)
-        line.setContentsMargins(indent, 0, 0, 0)
+        lines.setContentsMargins(indent, 0, 0, 0)
         if not product.options:
             sentence = QLabel(product.explanation)
             sentence.setWordWrap(True)
             mute(sentence)
-            line.addWidget(sentence)
+            lines.addWidget(sentence)
             return details
-        for option in product.options:
-            box = QSpinBox()
-            box.setObjectName(f"{option.key}Spin")
-            box.setMinimumWidth(NUMBER_PX)
-            box.setRange(option.least, option.most)
-            box.setValue(option.default)
-            box.valueChanged.connect(self.changed)
-            label = QLabel(option.label)
-            label.setBuddy(box)
-            line.addWidget(label)
-            line.addWidget(box)
-            self.options[option.key] = box
-        line.addStretch()
+        for first in range(0, len(product.options), IN_A_LINE):
+            line = QHBoxLayout()
+            for option in product.options[first : first + IN_A_LINE]:
+                box = self.options[option.key] = _number_box(option)
+                box.valueChanged.connect(self.changed)
+                label = QLabel(option.label)
+                label.setBuddy(box)
+                line.addWidget(label)
+                line.addWidget(box)
+            line.addStretch()
+            lines.addLayout(line)
         return details
 
     def _show_state(self):
         wanted = self.tick.isChecked() and self.tick.isEnabled()
         self.file_edit.setEnabled(wanted)
         self.details.setVisible(wanted)
+
+
+def _number_box(option):
+    box = QDoubleSpinBox() if option.decimals else QSpinBox()
+    box.setObjectName(f"{option.key}Spin")
+    box.setMinimumWidth(NUMBER_PX)
+    if option.decimals:
+        box.setDecimals(option.decimals)
+    box.setRange(option.least, option.most)
+    box.setSpecialValueText(option.nothing)
+    box.setSuffix(f" {option.unit}" if option.unit else "")
+    box.setValue(option.default)
+    box.setToolTip(option.tip)
+    return box
 
 
 def file_name_edit(standard):

@@ -6,24 +6,30 @@ from dataclasses import dataclass
 
 from ..translation import tr
 
+PROSPECTIVITY, UNCERTAINTY, TARGETS = "prospectivity", "uncertainty", "targets"
+EVALUATION = "evaluation"
 WITH_NEW_MODEL, WITH_LOADED_MODEL = "new", "loaded"
 
 
 @dataclass(frozen=True)
 class Option:
-    """A whole number that the user may choose for a product."""
+    """A number that the user may choose for a product."""
 
     key: str
     label: str
     parameter: str  # of the algorithm
-    default: int
-    least: int
-    most: int
+    default: float
+    least: float
+    most: float
+    decimals: int = 0  # 0: a whole number
+    unit: str = ""
+    nothing: str = ""  # what the least value is called where it means nothing
+    tip: str = ""
 
 
 @dataclass(frozen=True)
 class Product:
-    """A file or folder that an algorithm makes from a model."""
+    """A file or folder that an algorithm makes from a model, or from another product."""
 
     key: str
     title: str
@@ -34,7 +40,10 @@ class Product:
     suffix: str  # empty: a folder
     options: tuple[Option, ...] = ()
     needs_occurrences: bool = False
+    knows_occurrences: bool = False  # it tells more where there are some
     takes_area: bool = True
+    needs: str = ""  # the key of the product that it is made from, or along with
+    part_of: bool = False  # along with it: its file is a parameter of that product's algorithm
     default_for: tuple[str, ...] = (WITH_NEW_MODEL, WITH_LOADED_MODEL)
 
 
@@ -42,7 +51,7 @@ def all_products():
     """Give the products in the order they are offered and made."""
     return (
         Product(
-            key="prospectivity",
+            key=PROSPECTIVITY,
             title=tr("Prospectivity raster"),
             explanation=tr(
                 "How dense occurrences are expected to be, relative to the regional mean."
@@ -51,6 +60,37 @@ def all_products():
             algorithm="map",
             file_name="prospectivity",
             suffix=".tif",
+        ),
+        Product(
+            key=UNCERTAINTY,
+            title=tr("Uncertainty"),
+            explanation=tr(
+                "Where the networks of a model disagree, and where the layers lie outside what it "
+                "has seen. A model of one network shows only the latter: choose 3 or more in the "
+                "Model step."
+            ),
+            summary=tr("tell how uncertain it is"),
+            algorithm="map",
+            file_name="uncertainty",
+            suffix=".tif",
+            needs=PROSPECTIVITY,
+            part_of=True,
+            default_for=(),
+        ),
+        Product(
+            key=TARGETS,
+            title=tr("Targets"),
+            explanation=tr(
+                "The best ground as ranked polygons, each with what speaks for it and against it."
+            ),
+            summary=tr("rank up to {number} targets"),
+            algorithm="targets",
+            file_name="targets",
+            suffix=".gpkg",
+            options=_target_options(),
+            knows_occurrences=True,
+            takes_area=False,
+            needs=PROSPECTIVITY,
         ),
         Product(
             key="samples",
@@ -66,10 +106,11 @@ def all_products():
             ),
         ),
         Product(
-            key="evaluation",
+            key=EVALUATION,
             title=tr("Evaluation"),
             explanation=tr(
-                "How many known occurrences the best ground holds, on tiles kept apart."
+                "How many known occurrences the best ground holds, on tiles kept apart, and which "
+                "layers matter: with a report to read."
             ),
             summary=tr("evaluate the model"),
             algorithm="evaluate",
@@ -78,6 +119,37 @@ def all_products():
             needs_occurrences=True,
             takes_area=False,
             default_for=(WITH_NEW_MODEL,),
+        ),
+    )
+
+
+def _target_options():
+    return (
+        Option("number", tr("At most"), "NUMBER", 20, 1, 100_000),
+        Option(
+            "area_share",
+            tr("from the best"),
+            "AREA_SHARE",
+            5.0,
+            0.1,
+            99.0,
+            decimals=1,
+            unit="%",
+            tip=tr("Targets are the connected parts of so much of the mapped area."),
+        ),
+        Option(
+            "exclude",
+            tr("Away from known ones"),
+            "EXCLUDE",
+            0.0,
+            0.0,
+            20_000.0,
+            decimals=1,
+            unit="km",
+            nothing=tr("no matter"),
+            tip=tr(
+                "For greenfield targets: ground this close to a known occurrence is left out."
+            ),
         ),
     )
 

@@ -15,7 +15,7 @@ from ..translation import tr
 from . import result_files
 from .choices import ResultChoices
 from .product_row import ProductRow, file_name_edit
-from .products import WITH_LOADED_MODEL, WITH_NEW_MODEL, all_products
+from .products import TARGETS, WITH_LOADED_MODEL, WITH_NEW_MODEL, all_products
 from .step import READY, TO_DO, WRONG, Step, StepState
 
 NUMBERED = re.compile(r" \(\d+\)$")
@@ -32,6 +32,7 @@ class ResultsStep(Step):
         self.project = project
         self.training = True
         self._subject = ""
+        self._has_occurrences = True
         self._own_name = ""  # what the last run was called by its user
         self._taken = set()  # folders of runs that wait or are at work
         self._avoided = set()  # folders with unfinished work that this run could not go on with
@@ -143,11 +144,7 @@ class ResultsStep(Step):
         if subject != self._subject:
             self._own_name = ""
         self._subject = subject
-        for row in self.rows:
-            row.set_possible(
-                has_occurrences or not row.product.needs_occurrences,
-                tr("This needs occurrences: choose them in the Occurrences step."),
-            )
+        self._has_occurrences = has_occurrences
         self.refresh()
 
     def set_taken(self, folders):
@@ -158,6 +155,7 @@ class ResultsStep(Step):
     def refresh(self):
         """Look at the disk again: is the name still free, is something there to be replaced?"""
         self.folderFile.lineEdit().setPlaceholderText(result_files.default_folder(self.project))
+        self._relate_rows()
         self._model_tick.setVisible(self.training)
         self.model_edit.setVisible(self.training)
         self.folderFile.setVisible(self.placeCombo.currentIndex() == IN_A_FOLDER)
@@ -198,6 +196,13 @@ class ResultsStep(Step):
         found = []
         if not choices.products and not self.training:
             found.append(tr("Nothing is to be made. Tick what you want in the Results step."))
+        if self._lacks_known(choices):
+            found.append(
+                tr(
+                    "Targets away from known occurrences need to know where these are. Choose them "
+                    "in the Occurrences step, or set the distance to 0 in the Results step."
+                )
+            )
         paths = [os.path.normcase(path) for path in self.output_paths()]
         if len(set(paths)) < len(paths):
             found.append(tr("Two results have the same name of file. Change one of them."))
@@ -231,6 +236,19 @@ class ResultsStep(Step):
             )
         return found
 
+    def _relate_rows(self):
+        """Grey out what lacks occurrences, or the product that it is made from."""
+        wanted = {row.product.key for row in self.rows if row.tick.isChecked()}
+        for row in self.rows:
+            made_from = row.product.needs
+            if row.product.needs_occurrences and not self._has_occurrences:
+                why = tr("This needs occurrences: choose them in the Occurrences step.")
+                row.set_possible(False, why)
+            elif made_from and made_from not in wanted:
+                row.set_possible(False, tr("This is made from the prospectivity raster: tick it."))
+            else:
+                row.set_possible(True)
+
     def _add_model_row(self):
         self._model_tick = QCheckBox(tr("Trained model"))
         self._model_tick.setChecked(True)
@@ -240,6 +258,11 @@ class ResultsStep(Step):
         self.model_edit.setObjectName("modelFile")
         self.productsLayout.addWidget(self._model_tick, 0, 0)
         self.productsLayout.addWidget(self.model_edit, 0, 1)
+
+    def _lacks_known(self, choices):
+        targets = next((each for each in choices.products if each.key == TARGETS), None)
+        wants_distance = targets is not None and bool(targets.options.get("exclude"))
+        return wants_distance and not self._has_occurrences
 
     def _can_write(self, folder):
         """Asked again and again, it is tried once for each folder: a network may be slow."""

@@ -13,14 +13,15 @@ from .. import engine_client as engine
 from ..diagnostics import diagnostics_text
 from ..jobs import in_layer_names
 from ..results import PROSPECTIVITY, ExportRefused, export_geotiff
-from ..results.finished import finished_results
+from ..results.finished import finished_results, report_of
+from ..results.opening import open_on_desktop
 from ..runs import unfinished_model
 from ..translation import tr
 from . import theme
 from .clear_layout import clear_layout
 from .durations import duration_text
 from .result_files import interrupted
-from .showing import open_on_desktop, still_there, zoom_to
+from .showing import still_there, zoom_to
 
 COLUMNS = 2
 BEST_SHARE = 0.1  # of the area; what of the occurrences lies there is told
@@ -84,8 +85,11 @@ class RunEnd(QObject):
         if maps:
             text = tr("Export GeoTIFF…")
             self._add("exportButton", text, lambda: self._export(maps[0], run.name))
+        report = report_of(outcome)
         evaluations = [each.path for each in outcome.finished_artifacts if each.kind == "picture"]
-        if evaluations:
+        if report:
+            self._add("reportButton", tr("Open report"), lambda: open_on_desktop(report))
+        elif evaluations:
             text = tr("Show evaluation")
             self._add("evaluationButton", text, lambda: open_on_desktop(evaluations[0]))
         if outcome.status == engine.BROKEN:

@@ -13,10 +13,12 @@ from qgis.PyQt.QtWidgets import QPushButton
 from .. import engine_client as engine
 from ..jobs import in_layer_names
 from ..results import add_run_layers
+from ..results.finished import report_of
+from ..results.opening import open_on_desktop
 from ..results.reopening import release, take_back
 from ..runs import history
 from ..translation import tr
-from .showing import open_on_desktop, zoom_to
+from .showing import zoom_to
 
 TITLE = "GeoCFM"
 SUCCESS_SECONDS = 15
@@ -108,7 +110,7 @@ class RunKeeper(QObject):
         return layers
 
     def _tell(self, run, outcome, layers=()):
-        actions = self._actions(run, layers)
+        actions = self._actions(run, outcome, layers)
         if outcome.status == engine.DONE:
             text = tr("'{name}' is finished.").format(name=run.name)
             self._push_soon(text, Qgis.MessageLevel.Success, SUCCESS_SECONDS, actions)
@@ -129,18 +131,21 @@ class RunKeeper(QObject):
         ).format(name=run.name, folder=run.folder)
         self._elsewhere.append(run)
         adding = (tr("Add to this project"), partial(self._add_here, run, outcome))
-        self._push_soon(text, Qgis.MessageLevel.Info, 0, [adding, *self._actions(run)])
+        self._push_soon(text, Qgis.MessageLevel.Info, 0, [adding, *self._actions(run, outcome)])
 
     def _add_here(self, run, outcome):
         if run in self._elsewhere:  # once is enough
             self._elsewhere.remove(run)
             self._keep(run, outcome)
 
-    def _actions(self, run, layers=()):
+    def _actions(self, run, outcome, layers=()):
         """Give what one may want to do then: (text, what is done)."""
         actions = [(tr("Show"), self.show_panel.emit)]
         if os.path.isdir(run.folder):
             actions.insert(0, (tr("Open folder"), partial(open_on_desktop, run.folder)))
+        report = report_of(outcome)
+        if report:
+            actions.insert(0, (tr("Open report"), partial(open_on_desktop, report)))
         if layers:
             ids = [layer.id() for layer in layers]
             zoom = partial(zoom_to, self._iface, self._project, ids)

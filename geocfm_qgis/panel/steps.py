@@ -112,8 +112,12 @@ class Steps(QObject):
         return " ".join(part for part in parts if part)
 
     def _needs_occurrences(self):
-        wanted = (product(choice.key) for choice in self.results.choices().products)
-        return self.model.choices().train or any(each.needs_occurrences for each in wanted)
+        """Also where they are only told of, as by targets: a layer that is chosen must be sound."""
+        wanted = [product(choice.key) for choice in self.results.choices().products]
+        has_layer = bool(self.occurrences.choices().layer)
+        return self.model.choices().train or any(
+            each.needs_occurrences or (each.knows_occurrences and has_layer) for each in wanted
+        )
 
     def _all_but_the_name(self):
         choices = self.choices()

@@ -7,6 +7,8 @@ GEOCFM_FAKE            one of BEHAVIOURS below; `succeed` if it is not set
 GEOCFM_FAKE_SECONDS    how long each of the ten steps of a stage takes (0.01)
 GEOCFM_FAKE_TIF        the raster that becomes the map (a sample layer)
 GEOCFM_FAKE_GPKG       the points that become the samples (the sample's occurrences)
+GEOCFM_FAKE_TARGETS    the polygons that become the targets (the sample's occurrences)
+GEOCFM_FAKE_UNCERTAINTY  the raster that becomes the map's uncertainty (a sample layer)
 GEOCFM_FAKE_PIDS       a file to which it and what it starts write their process ids, one per line
 
 Tests reach it by a program that passes for a Python and sets all that: see fake_python() in

@@ -15,7 +15,8 @@ MODEL = RESOURCES / "checkpoints" / "murchison_gold.safetensors"
 RASTER = RESOURCES / "sample" / "rasters" / "fault_density.tif"
 POINTS = RESOURCES / "sample" / "occurrences.gpkg"
 STEPS = 10
-INPUTS = ("occurrences", "checkpoint", "like", "aoi")
+INPUTS = ("occurrences", "checkpoint", "like", "aoi", "map")
+REPORT = "<!DOCTYPE html><html><body><h1>GeoCFM</h1></body></html>\n"
 FAILURES = {
     "failed": {
         "message": "The map would need about 90 GB of memory; 8 GB are free.",
@@ -58,7 +59,7 @@ def run(arguments, failing=None):
         identity = {"number": number, "name": job["name"], "command": job["command"]}
         if any(each["status"] == "cancelled" for each in ended):
             end = {"status": "skipped", "message": "Not begun: the batch was stopped."}
-        elif "checkpoint" in job and not os.path.exists(job["checkpoint"]):
+        elif any(key in job and not os.path.exists(job[key]) for key in ("checkpoint", "map")):
             end = {"status": "skipped", "message": "Not begun: it needs the result of another."}
         else:
             say("job_started", total=len(jobs), **identity)
@@ -239,6 +240,18 @@ def train(job, wrote):
     used = out.with_name(f"{out.stem}.occurrences.gpkg")
     shutil.copyfile(POINTS, used)
     wrote("occurrences", used, "255 occurrences used")
+    if job.get("folds"):
+        out_of_fold = out.with_name(f"{out.stem}.folds.tif")
+        shutil.copyfile(RASTER, out_of_fold)
+        wrote("out-of-fold", out_of_fold, "map of tiles by models that never saw them")
+    if not job.get("skip_report"):
+        write_report(out.with_name(f"{out.stem}.report.html"), wrote)
+
+
+def write_report(path, wrote):
+    """Write a page."""
+    path.write_text(REPORT, encoding="utf-8")
+    wrote("report", path, "the report, to be read in a browser")
 
 
 def draw_map(job, wrote):
@@ -247,6 +260,16 @@ def draw_map(job, wrote):
     shutil.copyfile(os.environ.get("GEOCFM_FAKE_TIF", RASTER), job["out"])
     say("report", kind="map", content={"area_km2": 132660.0, "windows": 2000})
     wrote("prospectivity", job["out"], "prospectivity map (relative density)")
+    if job.get("uncertainty"):
+        shutil.copyfile(os.environ.get("GEOCFM_FAKE_UNCERTAINTY", RASTER), job["uncertainty"])
+        wrote("uncertainty", job["uncertainty"], "how the members of the ensemble disagree")
+
+
+def rank_targets(job, wrote):
+    """Write polygons; where none are given, points that pass for them."""
+    progress("Finding targets")
+    shutil.copyfile(os.environ.get("GEOCFM_FAKE_TARGETS", POINTS), job["out"])
+    wrote("targets", job["out"], "3 targets, best first")
 
 
 def sample(job, wrote):
@@ -266,6 +289,7 @@ def evaluate(job, wrote):
     say("note", text="Held-out tiles: the most prospective 10 % of the area holds 60 %.")
     say("report", kind="evaluation", content={"test": {"count": 53}})
     wrote("evaluation", folder / "evaluation.json", "all figures")
+    write_report(folder / "report.html", wrote)
 
 
 WORK = {
@@ -273,5 +297,6 @@ WORK = {
     "train": train,
     "map": draw_map,
     "sample": sample,
+    "targets": rank_targets,
     "evaluate": evaluate,
 }
