@@ -10,7 +10,7 @@ class LayerAlgorithm(EngineAlgorithm):
     """The result gets its style as a .qml beside it, and on the layer that QGIS loads."""
 
     kind = ""  # of the result, as in results/finished.py
-    further_kinds = {}  # by parameter, of what else is written
+    further_kinds = ()  # (parameter, kind) of what else is written; an empty kind has no style
 
     def output_path(self, parameters, context):
         """Give the file to write; QGIS will load it if the user asked for that."""
@@ -20,7 +20,7 @@ class LayerAlgorithm(EngineAlgorithm):
         """Give the result, styled."""
         results = super().results(outcome, job, context, feedback)
         _style(results[OUTPUT], job.values["out"], self.kind, context)
-        for name, kind in self.further_kinds.items():
+        for name, kind in self.further_kinds:
             path = job.values.get(name.lower())
             if path:
                 results[name] = self._beside[name]

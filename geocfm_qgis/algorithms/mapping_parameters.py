@@ -33,8 +33,8 @@ def density():
         helped(
             _choice("DENSITY", label("density"), DENSITIES),
             tr(
-                "kde: from draws; exact: by integrating backwards, slow; head: by the density head, "
-                "in one pass. Empty: what suits the model."
+                "kde: from draws; exact: by integrating backwards, slow; head: by the density "
+                "head, in one pass. Empty: what suits the model."
             ),
         )
     )

@@ -200,8 +200,8 @@ def ensemble():
     return helped(
         number,
         tr(
-            "Each is trained from its own seed and its own choice of occurrences, and all share the "
-            "minutes. Where they disagree a map is uncertain; 3 to 5 show it."
+            "Each is trained from its own seed and its own choice of occurrences, and all share "
+            "the minutes. Where they disagree a map is uncertain; 3 to 5 show it."
         ),
     )
 
@@ -213,8 +213,8 @@ def folds():
         helped(
             number,
             tr(
-                "Each fold of tiles is mapped by a model that never saw it, which judges the method "
-                "on the whole region; the last model learns from all tiles. Empty: no "
+                "Each fold of tiles is mapped by a model that never saw it, which judges the "
+                "method on the whole region; the last model learns from all tiles. Empty: no "
                 "cross-validation."
             ),
         )
@@ -239,9 +239,7 @@ def skip_report():
     """Whether a training writes no report."""
     return advanced(
         helped(
-            QgsProcessingParameterBoolean(
-                "SKIP_REPORT", label("skip_report"), defaultValue=False
-            ),
+            QgsProcessingParameterBoolean("SKIP_REPORT", label("skip_report"), defaultValue=False),
             tr("Training ends without mapping the region and without a report."),
         )
     )

@@ -15,8 +15,8 @@ class ProspectivityMap(LayerAlgorithm):
     algorithm_id = "map"
     output_suffixes = (".tif", ".tiff")
     kind = PROSPECTIVITY
-    further_kinds = {"UNCERTAINTY": UNCERTAINTY, "MONTE_CARLO_ERROR": ""}
-    further_outputs = tuple(further_kinds)
+    further_outputs = ("UNCERTAINTY", "MONTE_CARLO_ERROR")
+    further_kinds = (("UNCERTAINTY", UNCERTAINTY), ("MONTE_CARLO_ERROR", ""))
 
     def title(self):
         """Give the name people see."""

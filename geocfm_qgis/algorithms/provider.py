@@ -43,7 +43,7 @@ class GeoCFMProvider(QgsProcessingProvider):
         return "gpkg"
 
     def supportedOutputVectorLayerExtensions(self):
-        """Give the formats of points and polygons that QGIS opens as points; of a CSV it makes a table."""
+        """Give the formats that QGIS opens with their geometry; of a CSV it makes a table."""
         return ["gpkg", "geojson"]
 
     def supportsNonFileBasedOutput(self):

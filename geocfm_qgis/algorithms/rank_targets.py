@@ -30,9 +30,9 @@ class RankTargets(LayerAlgorithm):
             "<p>Outlines the connected areas of highest density on a prospectivity map and ranks "
             "them by the share of all expected occurrences that they hold.</p>"
             "<p>Each target tells its area, how much denser it is than the region, how uncertain "
-            "the map is there if its uncertainty is given, and, if known occurrences are given, how "
-            "many it holds and how far the nearest one is. Ground near known ones can be left out, "
-            "for greenfield exploration.</p>"
+            "the map is there if its uncertainty is given, and, if known occurrences are given, "
+            "how many it holds and how far the nearest one is. Ground near known ones can be left "
+            "out, for greenfield exploration.</p>"
             "<p>A target is where to look first, no probability of a deposit.</p>"
         )
 

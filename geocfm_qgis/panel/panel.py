@@ -10,9 +10,9 @@ numberSpin, area_shareSpin, excludeSpin, drawsSpin, pointsSpin, nameEdit, placeC
 overwriteCheck; summaryLabel, checkDiagnosticsButton, detailsButton; runButton, moreButton with
 copyCommandLineAction, copyJobFileAction, saveJobFileAction, historyAction, sampleDataAction,
 helpAction; of the run runView, titleLabel, stageLabel, timeLabel, progressBar, cancelButton,
-curveBox, lossCurve, endSentence, zoomButton, openFolderButton, exportButton, reportButton, evaluationButton,
-useModelButton, diagnosticsButton, removeWaitingButton, logBox, logText, copyLogButton,
-dismissButton; historyView.
+curveBox, lossCurve, endSentence, zoomButton, openFolderButton, exportButton, reportButton,
+evaluationButton, useModelButton, diagnosticsButton, removeWaitingButton, logBox, logText,
+copyLogButton, dismissButton; historyView.
 """
 
 from __future__ import annotations

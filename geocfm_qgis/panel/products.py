@@ -147,9 +147,7 @@ def _target_options():
             decimals=1,
             unit="km",
             nothing=tr("no matter"),
-            tip=tr(
-                "For greenfield targets: ground this close to a known occurrence is left out."
-            ),
+            tip=tr("For greenfield targets: ground this close to a known occurrence is left out."),
         ),
     )
 

@@ -16,7 +16,9 @@ from .run import unfinished_model
 SCOPE, KEY = "GeoCFM", "/runs"
 FILE_KEYS = ("kind", "path")
 MADE_BY = {
-    **{"train": "checkpoint", "map": "prospectivity", "sample": "samples"},
+    "train": "checkpoint",
+    "map": "prospectivity",
+    "sample": "samples",
     "targets": "targets",
 }
 EARLIER = "earlier"  # the engine's word for a result that was there, of the same job and inputs

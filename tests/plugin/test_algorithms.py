@@ -40,17 +40,24 @@ SCHEMA = resources_folder().parent / "docs" / "job.schema.json"
 LEARNING = {
     *("RASTERS", "CHANNELS", "CLASSES", "REFERENCE", "EXTENT", "AREA", "RESOLUTION", "CRS"),
     *("OCCURRENCES", "WHERE", "DEDUPLICATE", "PRESET", "WINDOW", "TILE", "SETTINGS", "OUTPUT"),
+    "EFFORT",
 }
 APPLYING = {
     *("CHECKPOINT", "RASTERS", "CHANNELS", "SEED", "DEVICE", "SOLVER", "STEPS", "OVERWRITE"),
-    "OUTPUT",
+    *("COMBINE", "OUTPUT"),
 }
+MAPPING = {"DENSITY", "TEMPERATURE"}
+KNOWN = {"OCCURRENCES", "WHERE"}
 PARAMETERS = {
     "checkdata": LEARNING,
-    "train": LEARNING | {"MINUTES", "ITERATIONS", "SEED", "DEVICE", "OVERWRITE"},
-    "map": APPLYING | {"REFERENCE", "EXTENT", "AREA"},
+    "train": LEARNING
+    | {"MINUTES", "ITERATIONS", "ENSEMBLE", "FOLDS", "SEED", "DEVICE", "SKIP_REPORT", "OVERWRITE"},
+    "map": APPLYING | MAPPING | {"REFERENCE", "EXTENT", "AREA", "UNCERTAINTY", "MONTE_CARLO_ERROR"},
     "sample": APPLYING | {"REFERENCE", "EXTENT", "AREA", "POINTS", "DRAWS"},
-    "evaluate": APPLYING | {"OCCURRENCES", "WHERE", "DEDUPLICATE", "BASELINES"},
+    "targets": KNOWN
+    | {"MAP", "UNCERTAINTY", "NUMBER", "AREA_SHARE", "EXCLUDE", "THRESHOLD", "MINIMUM_AREA"}
+    | {"SMOOTH", "OVERWRITE", "OUTPUT"},
+    "evaluate": APPLYING | MAPPING | KNOWN | {"DEDUPLICATE", "BASELINES", "SKIP_IMPORTANCE"},
     "runjobfile": {"JOB_FILE", "OVERWRITE"},
 }
 
@@ -162,6 +169,22 @@ def test_all_values_are_keys_of_the_engines_jobs(context, tmp_path):
         "SOLVER": "heun",
         "STEPS": 9,
         "BASELINES": [3, 9],
+        "ENSEMBLE": 3,
+        "FOLDS": 5,
+        "EFFORT": RASTERS[2],
+        "SKIP_REPORT": True,
+        "SKIP_IMPORTANCE": True,
+        "COMBINE": "consistent",
+        "DENSITY": "exact",
+        "TEMPERATURE": 0.8,
+        "UNCERTAINTY": RASTERS[3],
+        "MONTE_CARLO_ERROR": str(tmp_path / "error.tif"),
+        "MAP": RASTERS[0],
+        "NUMBER": 7,
+        "AREA_SHARE": 2.5,
+        "MINIMUM_AREA": 3.5,
+        "EXCLUDE": 10,
+        "SMOOTH": 0,
         "OVERWRITE": True,
         "OUTPUT": str(tmp_path / "out"),
     }
@@ -198,12 +221,34 @@ def test_all_values_are_keys_of_the_engines_jobs(context, tmp_path):
         "device": "cuda:1",
         "window": 32,
         "tile": 64,
+        "ensemble": 3,
+        "folds": 5,
+        "effort": f"{RASTERS[2]}:1",
+        "skip_report": True,
         "settings": ["network.width=32", "training.batch=4"],
         "overwrite": True,
         "out": str(tmp_path / "out"),
     }
     assert job.temporary == (job.values["aoi"],)
     assert engine_job("geocfm:evaluate", everything, context).values["baselines"] == "rf,ipp"
+    job = engine_job("geocfm:targets", everything, context)
+    assert job.values == {
+        "map": RASTERS[0],
+        "uncertainty": RASTERS[3],
+        "occurrences": OCCURRENCES,
+        "where": ["commodity ~ gold", "size = large"],
+        "number": 7,
+        "area_share": 0.025,
+        "minimum_area": 3.5,
+        "exclude": 10.0,
+        "smooth": 0.0,
+        "overwrite": True,
+        "out": str(tmp_path / "out"),
+    }
+    # a density outweighs the part of the area, and nothing of it is 0
+    values = engine_job("targets", {**everything, "THRESHOLD": 4, "EXCLUDE": 0}, context).values
+    assert values["threshold"] == 4
+    assert not {"area_share", "exclude"} & set(values)
 
 
 def test_methods_to_compare_with_are_the_engines():
@@ -223,6 +268,7 @@ def test_what_is_not_given_is_left_to_the_engine(context, tmp_path, monkeypatch)
         "raster": specs,
         "occurrences": OCCURRENCES,
         "preset": "auto",
+        "ensemble": 1,
         "seed": 1,
         "device": "mps",
         "out": out,
@@ -445,7 +491,9 @@ def test_temporary_layers_have_the_engines_formats(context, engine):
 def test_evaluation_gives_figures(context, engine, monkeypatch, tmp_path):
     folder = tmp_path / "figures"
     parameters = mapping(OCCURRENCES=OCCURRENCES, OUTPUT=str(folder))
-    assert run("evaluate", parameters, context) == {"OUTPUT": str(folder)}
+    report = str(folder / "report.html")
+    found = run("evaluate", parameters, context)
+    assert found == {"OUTPUT": str(folder), "REPORT": report}
     held_out = {"occurrences": 53, "area_under_curve": 0.81, "captured": {"0.1": 0.6}}
     (folder / "evaluation.json").write_text(json.dumps({"test": held_out}))
     figures = provider_results("evaluate", str(folder), context)

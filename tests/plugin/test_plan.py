@@ -70,6 +70,65 @@ def test_training_comes_first_and_the_products_use_its_model(choices, tmp_path):
     assert "OCCURRENCES" not in steps[1].parameters
 
 
+def with_targets(choices, *further):
+    targets = ProductChoice(
+        "targets", "targets.gpkg", {"number": 5, "area_share": 2.5, "exclude": 10.0}
+    )
+    return replace(
+        choices, results=replace(choices.results, products=(PRODUCTS[0], *further, targets))
+    )
+
+
+def test_targets_are_made_from_the_map_of_the_same_run(choices, sample_project, tmp_path):
+    steps = plan.steps(with_targets(choices))
+    assert [step.algorithm for step in steps] == ["train", "map", "targets"]
+    parameters = steps[2].parameters
+    assert parameters["MAP"] == steps[1].parameters["OUTPUT"]
+    assert "CHECKPOINT" not in parameters
+    assert "UNCERTAINTY" not in parameters | steps[1].parameters
+    run = plan.make_run(with_targets(choices), sample_project)
+    targets = run.jobs[2].values
+    assert targets == {
+        "map": str(tmp_path / "my run" / "prospectivity.tif"),
+        "occurrences": targets["occurrences"],
+        "layer": "occurrences",
+        "number": 5,
+        "area_share": 0.025,
+        "exclude": 10.0,
+        "out": str(tmp_path / "my run" / "targets.gpkg"),
+    }
+    nothing_known = replace(with_targets(choices), occurrences=OccurrenceChoices())
+    assert "OCCURRENCES" not in plan.steps(nothing_known)[2].parameters
+
+
+def test_uncertainty_is_made_with_the_map_and_handed_to_the_targets(
+    choices, sample_project, tmp_path
+):
+    chosen = with_targets(choices, ProductChoice("uncertainty", "u.tif"))
+    run = plan.make_run(chosen, sample_project)
+    assert [job.command for job in run.jobs] == ["train", "map", "targets"]
+    path = str(tmp_path / "my run" / "u.tif")
+    assert run.jobs[1].values["uncertainty"] == run.jobs[2].values["uncertainty"] == path
+    assert "tell how uncertain it is and rank up to 5 targets" in summary_sentence(chosen, 255)
+
+
+def test_one_report_is_enough(choices):
+    assert plan.steps(choices)[0].parameters["SKIP_REPORT"]
+    assert not plan.steps(with_targets(choices))[0].parameters["SKIP_REPORT"]
+
+
+def test_an_ensemble_folds_and_survey_effort_reach_the_training(choices, sample_project):
+    effort = choices.layers.channels[1].layer
+    model = ModelChoices(ensemble=3, folds=5, effort=effort)
+    chosen = replace(choices, model=model)
+    values = plan.make_run(chosen, sample_project).jobs[0].values
+    assert (values["ensemble"], values["folds"]) == (3, 5)
+    assert values["effort"].endswith("dist_fault.tif:1")
+    assert plan.make_check(chosen, sample_project).values["effort"] == values["effort"]
+    kept = Choices.from_dict(json.loads(json.dumps(chosen.to_dict())))
+    assert kept == chosen
+
+
 def test_the_order_of_the_bands_and_their_names_are_kept(choices):
     parameters = plan.steps(choices)[0].parameters
     assert parameters["RASTERS"] == [channel.layer for channel in choices.layers.channels]

@@ -22,13 +22,21 @@ def step(qgis_new_project, tmp_path):
     return made
 
 
+def row(step, key):
+    return next(each for each in step.rows if each.product.key == key)
+
+
+def tick(step, key, ticked=True):
+    row(step, key).tick.setChecked(ticked)
+
+
 def keys(step):
     return [each.key for each in step.choices().products]
 
 
 def test_every_product_is_a_row(step):
     assert [row.product.key for row in step.rows] == [each.key for each in all_products()]
-    assert keys(step) == ["prospectivity", "samples", "evaluation"]
+    assert keys(step) == ["prospectivity", "targets", "samples", "evaluation"]
     assert step.state().level == READY
 
 
@@ -37,7 +45,7 @@ def test_options_and_file_names_are_chosen_per_product(step):
     samples.options["draws"].setValue(2)
     samples.options["points"].setValue(30)
     samples.file_edit.setText("my points")
-    assert step.choices().products[1] == ProductChoice(
+    assert step.choices().products[2] == ProductChoice(
         "samples", "my points.gpkg", {"draws": 2, "points": 30}
     )
 
@@ -105,16 +113,46 @@ def test_an_interrupted_run_may_go_on_or_begin_anew(step):
 
 
 def test_ticks_are_kept_for_each_way_to_a_model(step):
-    step.rows[1].tick.setChecked(False)
+    tick(step, "samples", False)
     step.set_subject("a model", False, True)
-    assert keys(step) == ["prospectivity", "samples"]
-    step.rows[0].tick.setChecked(False)
+    assert keys(step) == ["prospectivity", "targets", "samples"]
+    tick(step, "prospectivity", False)
     step.set_subject("gold deposits", True, True)
-    assert keys(step) == ["prospectivity", "evaluation"]
+    assert keys(step) == ["prospectivity", "targets", "evaluation"]
     step.set_subject("a model", False, True)
     assert keys(step) == ["samples"]
     step.reset()
-    assert keys(step) == ["prospectivity", "samples"]
+    assert keys(step) == ["prospectivity", "targets", "samples"]
+
+
+def test_what_is_made_from_the_map_needs_the_map(step):
+    tick(step, "uncertainty")
+    assert keys(step) == ["prospectivity", "uncertainty", "targets", "samples", "evaluation"]
+    tick(step, "prospectivity", False)
+    assert keys(step) == ["samples", "evaluation"]
+    targets = row(step, "targets")
+    assert not targets.tick.isEnabled()
+    assert "prospectivity raster" in targets.tick.toolTip()
+    tick(step, "prospectivity")
+    assert keys(step) == ["prospectivity", "uncertainty", "targets", "samples", "evaluation"]
+
+
+def test_targets_have_a_number_a_share_and_a_distance(step):
+    options = row(step, "targets").options
+    chosen = {each.key: each.options for each in step.choices().products}["targets"]
+    assert chosen == {"number": 20, "area_share": 5.0, "exclude": 0.0}
+    assert options["exclude"].text() == "no matter"
+    options["area_share"].setValue(2.5)
+    options["exclude"].setValue(10)
+    assert options["exclude"].text() == "10.0 km"
+    kept = step.choices()
+    step.set_choices(ResultChoices(name="b"))
+    step.set_choices(kept)
+    assert step.choices() == kept
+    assert step.problems() == []
+    step.set_subject("a model", False, False)
+    row(step, "targets").options["exclude"].setValue(10)
+    assert "need to know where these are" in step.problems()[0]
 
 
 def test_a_typed_name_is_proposed_for_the_next_run(step):
@@ -141,7 +179,7 @@ def test_the_name_of_an_interrupted_run_stays(step):
 
 def test_a_loaded_model_makes_no_model_and_no_evaluation_by_default(step):
     step.set_subject("murchison_gold", False, True)
-    assert keys(step) == ["prospectivity", "samples"]
+    assert keys(step) == ["prospectivity", "targets", "samples"]
     assert step.model_edit.isHidden()
     for row in step.rows:
         row.tick.setChecked(False)
@@ -151,7 +189,7 @@ def test_a_loaded_model_makes_no_model_and_no_evaluation_by_default(step):
 
 def test_an_evaluation_needs_occurrences(step):
     step.set_subject("x", True, False)
-    assert keys(step) == ["prospectivity", "samples"]
+    assert keys(step) == ["prospectivity", "targets", "samples"]
     evaluation = step.rows[-1]
     assert not evaluation.tick.isEnabled()
     assert "Occurrences step" in evaluation.tick.toolTip()
@@ -161,9 +199,9 @@ def test_an_evaluation_needs_occurrences(step):
 
 def test_two_results_of_one_name_are_refused(step):
     step.rows[0].file_edit.setText("same.x")
-    step.rows[1].file_edit.setText("same.x")
+    row(step, "samples").file_edit.setText("same.x")
     assert step.problems() == []  # their suffixes differ
-    step.rows[2].file_edit.setText("prospectivity.tif")
+    row(step, "evaluation").file_edit.setText("prospectivity.tif")
     step.rows[0].file_edit.setText("")
     assert "same name of file" in step.problems()[0]
 
