@@ -71,8 +71,7 @@ class EvaluateModel(ReportAlgorithm):
     def results(self, outcome, job, context, feedback):
         """Give the folder, and the figures if any occurrence lies on held-out tiles."""
         folder = job.values["out"]
-        found = super().results(outcome, job, context, feedback)
-        found[OUTPUT] = folder
+        found = {OUTPUT: folder, **self.report(outcome)}
         # from the file, which is there also when the engine found all done before
         with open(os.path.join(folder, "evaluation.json"), encoding="utf-8") as file:
             held_out = json.load(file).get("test", {})

@@ -30,11 +30,12 @@ class ReportAlgorithm(EngineAlgorithm):
 
     def results(self, outcome, job, context, feedback):
         """Give the result, and the report if one was written."""
-        results = super().results(outcome, job, context, feedback)
+        return {**super().results(outcome, job, context, feedback), **self.report(outcome)}
+
+    def report(self, outcome):
+        """Give the output that the report is, and remember to offer it."""
         self._report = report_of(outcome)
-        if self._report:
-            results[REPORT] = self._report
-        return results
+        return {REPORT: self._report} if self._report else {}
 
     def postProcessAlgorithm(self, context, feedback):
         """Offer the report, where there is somebody to open it."""

@@ -16,13 +16,14 @@ from ..results.finished import finished_results
 from ..translation import tr
 from ..wording import in_qgis_words
 from . import parameters as p
-from .engine_algorithm import EngineAlgorithm, refuse_unfinished
+from .engine_algorithm import refuse_unfinished
 from .event_feedback import EventFeedback
+from .report_algorithm import ReportAlgorithm
 
 SUFFIXES = (".toml", ".json")
 
 
-class RunJobFile(EngineAlgorithm):
+class RunJobFile(ReportAlgorithm):
     """The jobs of a file are done in their order."""
 
     command = "run"
@@ -39,7 +40,7 @@ class RunJobFile(EngineAlgorithm):
             "does on a server. A job that fails does not stop the others; one that needs its "
             "result is left out. Jobs that were done before, from the same inputs, are not done "
             "again.</p>"
-            "<p>Maps and sampled points are loaded into the project.</p>"
+            "<p>Maps, targets and sampled points are loaded into the project.</p>"
         )
 
     def parameters(self):
@@ -91,7 +92,7 @@ class RunJobFile(EngineAlgorithm):
         # an exception would keep QGIS from loading what the other jobs have made
         if not done or outcome.status == CANCELLED:
             refuse_unfinished(outcome)
-        return {"DONE": done, "FAILED": len(outcome.jobs) - done}
+        return {"DONE": done, "FAILED": len(outcome.jobs) - done, **self.report(outcome)}
 
     def _path(self, parameters, context):
         path = os.path.abspath(self.parameterAsFile(parameters, "JOB_FILE", context))

@@ -65,9 +65,8 @@ def all_products():
             key=UNCERTAINTY,
             title=tr("Uncertainty"),
             explanation=tr(
-                "Where the networks of a model disagree, and where the layers lie outside what it "
-                "has seen. A model of one network shows only the latter: choose 3 or more in the "
-                "Model step."
+                "Where its networks disagree (choose 3 or more in the Model step), and where the "
+                "layers lie outside what the model has seen."
             ),
             summary=tr("tell how uncertain it is"),
             algorithm="map",
@@ -128,13 +127,13 @@ def _target_options():
         Option("number", tr("At most"), "NUMBER", 20, 1, 100_000),
         Option(
             "area_share",
-            tr("from the best"),
+            tr("in the best"),
             "AREA_SHARE",
             5.0,
             0.1,
             99.0,
             decimals=1,
-            unit="%",
+            unit=tr("% of area"),
             tip=tr("Targets are the connected parts of so much of the mapped area."),
         ),
         Option(
@@ -146,7 +145,7 @@ def _target_options():
             20_000.0,
             decimals=1,
             unit="km",
-            nothing=tr("no matter"),
+            nothing=tr("any distance"),
             tip=tr("For greenfield targets: ground this close to a known occurrence is left out."),
         ),
     )

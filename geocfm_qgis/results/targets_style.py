@@ -86,7 +86,7 @@ def _present(layer, fields):
 
 def _widget(field):
     if field.decimals is None:
-        return QgsEditorWidgetSetup("TextEdit", {"IsMultiline": True})
+        return QgsEditorWidgetSetup("TextEdit", {})
     return QgsEditorWidgetSetup(
         "Range",
         {

@@ -29,7 +29,7 @@
             <Option type="QString" name="joinstyle" value="round"/>
             <Option type="QString" name="outline_style" value="solid"/>
             <Option type="QString" name="outline_width_unit" value="MM"/>
-            <Option type="QString" name="color" value="0,184,200,56"/>
+            <Option type="QString" name="color" value="0,184,200,26"/>
             <Option type="QString" name="outline_color" value="0,184,200,255"/>
             <Option type="QString" name="outline_width" value="0.9"/>
           </Option>
@@ -53,7 +53,7 @@
             <Option type="QString" name="joinstyle" value="round"/>
             <Option type="QString" name="outline_style" value="solid"/>
             <Option type="QString" name="outline_width_unit" value="MM"/>
-            <Option type="QString" name="color" value="15,139,208,41"/>
+            <Option type="QString" name="color" value="15,139,208,20"/>
             <Option type="QString" name="outline_color" value="15,139,208,255"/>
             <Option type="QString" name="outline_width" value="0.7"/>
           </Option>
@@ -77,7 +77,7 @@
             <Option type="QString" name="joinstyle" value="round"/>
             <Option type="QString" name="outline_style" value="solid"/>
             <Option type="QString" name="outline_width_unit" value="MM"/>
-            <Option type="QString" name="color" value="74,111,208,31"/>
+            <Option type="QString" name="color" value="74,111,208,16"/>
             <Option type="QString" name="outline_color" value="74,111,208,255"/>
             <Option type="QString" name="outline_width" value="0.55"/>
           </Option>
@@ -101,7 +101,7 @@
             <Option type="QString" name="joinstyle" value="round"/>
             <Option type="QString" name="outline_style" value="solid"/>
             <Option type="QString" name="outline_width_unit" value="MM"/>
-            <Option type="QString" name="color" value="141,134,184,20"/>
+            <Option type="QString" name="color" value="141,134,184,10"/>
             <Option type="QString" name="outline_color" value="141,134,184,255"/>
             <Option type="QString" name="outline_width" value="0.4"/>
           </Option>

@@ -28,7 +28,7 @@ from geocfm_qgis.algorithms import algorithm_classes, engine_job
 from geocfm_qgis.algorithms.parameters import BASELINES
 from geocfm_qgis.algorithms.provider import GeoCFMProvider
 from geocfm_qgis.bundle import resources_folder
-from geocfm_qgis.engine_client import FAILED, JobStarted, Outcome, Warning
+from geocfm_qgis.engine_client import DONE, FAILED, JobStarted, Outcome, Warning
 from geocfm_qgis.jobs import in_layer_names
 
 SAMPLE = resources_folder() / "sample"
@@ -503,7 +503,7 @@ def test_evaluation_gives_figures(context, engine, monkeypatch, tmp_path):
 def provider_results(name, out, context):
     (kind,) = (each for each in algorithm_classes() if each.algorithm_id == name)
     job = type("Job", (), {"values": {"out": out}})
-    return kind().results(None, job, context, None)
+    return kind().results(Outcome(DONE), job, context, None)
 
 
 def test_checking_reports_what_there_is(context, engine, tmp_path):

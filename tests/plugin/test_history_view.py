@@ -9,6 +9,7 @@ from small_results import make_run, outcome_of, training_job, write_map, write_p
 
 from geocfm_qgis.jobs import EngineJob
 from geocfm_qgis.panel.history_view import HistoryView
+from geocfm_qgis.results import opening
 from geocfm_qgis.runs import history
 
 
@@ -62,6 +63,23 @@ def test_its_model_can_be_used_and_its_map_exported(project, gold, folder, tmp_p
     assert (tmp_path / "copy.tif").read_bytes() == (folder / "map.tif").read_bytes()
     assert str(tmp_path / "copy.tif") in view.said.text()
     assert view.folder_button.isEnabled()
+
+
+def test_its_report_can_be_read_as_long_as_it_is_there(project, folder, monkeypatch):
+    opened = []
+    monkeypatch.setattr(
+        opening.QDesktopServices, "openUrl", lambda url: opened.append(url.toLocalFile())
+    )
+    report = folder / "model.report.html"
+    report.write_text("<html></html>")
+    outcome = outcome_of(("train", "done", "report", str(report)))
+    history.record(project, make_run("Gold", folder=str(folder)), outcome)
+    view = HistoryView(project)
+    view.report_button.click()
+    assert opened == [str(report)]
+    report.unlink()
+    view.refresh()
+    assert not view.report_button.isEnabled()
 
 
 def test_only_what_is_there_is_offered(project, gold, folder):

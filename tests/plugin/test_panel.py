@@ -89,9 +89,9 @@ def test_the_jobs_are_those_of_the_choices(open_panel):
     opened.find("nameEdit").setText("mine")
     opened.wait_until_checked()
     run = opened.panel.preflight.run
-    assert [job.command for job in run.jobs] == ["train", "map", "sample"]
+    assert [job.command for job in run.jobs] == ["train", "map", "targets", "sample"]
     assert run.jobs[0].values["minutes"] == 2
-    assert run.jobs[2].values["draws"] == 1
+    assert run.jobs[3].values["draws"] == 1
     assert run.name == "mine"
 
 
@@ -144,7 +144,7 @@ def test_run_is_disabled_with_its_reason(open_panel, missing):
     elif missing == "products":
         opened.panel.model.use_checkpoint(EXAMPLE)
         wait_until(lambda: False, 0.05)
-        for key in ("prospectivity", "samples", "evaluation"):
+        for key in ("prospectivity", "targets", "samples", "evaluation"):
             opened.find(f"{key}Check").setChecked(False)
     else:
         opened.find("loadRadio").setChecked(True)

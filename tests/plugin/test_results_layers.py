@@ -21,6 +21,8 @@ from small_results import (
     write_map,
     write_points,
     write_samples,
+    write_targets,
+    write_uncertainty,
 )
 
 from geocfm_qgis.results import add_run_layers
@@ -95,6 +97,42 @@ def test_a_group_on_top_holds_all_that_the_run_made(project, training):
     ]
     assert added.problems == []
     assert {layer.id() for layer in added} == set(project.mapLayers())
+
+
+def test_targets_and_uncertainty_have_their_places(project, training, tmp_path):
+    further = outcome_of(
+        ("train", "done", "out-of-fold", write_map(tmp_path / "m.folds.tif", VALUES, 20)),
+        ("map", "done", "uncertainty", write_uncertainty(tmp_path / "uncertainty.tif")),
+        ("targets", "done", "targets", write_targets(tmp_path / "targets.gpkg")),
+    )
+    whole = replace(training, events=training.events + further.events)
+    for _ in range(2):  # the same again shows nothing twice
+        added = add_run_layers(project, make_run("North"), whole)
+        names = [
+            "Occurrences used",
+            "Targets",
+            ("Sampled points: 3 draws", ["Draw 1", "Draw 2", "Draw 3"]),
+            "Outside what the model has seen",
+            "Uncertainty",
+            "Prospectivity",
+            "Cross-validation: each fold by a model that never saw it",
+        ]
+        assert shown(project) == [("North", names)]
+        assert added.problems == []
+    layers = {layer.name(): layer for layer in added}
+    root = project.layerTreeRoot()
+    seen = {name for name, layer in layers.items() if root.findLayer(layer.id()).isVisible()}
+    assert not {"Uncertainty", names[-1]} & seen  # they would hide the map
+    assert {"Targets", "Prospectivity", "Outside what the model has seen"} <= seen
+    assert layers["Targets"].labelsEnabled()
+    bands = [layers[name].renderer().band() for name in ("Uncertainty", names[3])]
+    assert bands == [1, 3]
+
+
+def test_of_one_network_the_uncertainty_is_where_it_has_never_been(project, tmp_path):
+    path = write_uncertainty(tmp_path / "uncertainty.tif", variation=False)
+    add_run_layers(project, make_run("One"), outcome_of(("map", "done", "uncertainty", path)))
+    assert shown(project) == [("One", ["Outside what the model has seen"])]
 
 
 def test_each_draw_is_a_layer_and_the_first_is_seen(project, outcome):

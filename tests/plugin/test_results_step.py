@@ -141,7 +141,7 @@ def test_targets_have_a_number_a_share_and_a_distance(step):
     options = row(step, "targets").options
     chosen = {each.key: each.options for each in step.choices().products}["targets"]
     assert chosen == {"number": 20, "area_share": 5.0, "exclude": 0.0}
-    assert options["exclude"].text() == "no matter"
+    assert options["exclude"].text() == "any distance"
     options["area_share"].setValue(2.5)
     options["exclude"].setValue(10)
     assert options["exclude"].text() == "10.0 km"

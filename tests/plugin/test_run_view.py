@@ -14,6 +14,7 @@ from geocfm_qgis.panel.durations import duration_text
 from geocfm_qgis.panel.loss_curve import MOST_POINTS, VALIDATION, LossCurve
 from geocfm_qgis.panel.run_keeper import RunKeeper
 from geocfm_qgis.panel.run_view import RunView
+from geocfm_qgis.results import opening
 from geocfm_qgis.runs import Run, history
 from geocfm_qgis.runs.run_queue import RunQueue
 
@@ -105,6 +106,20 @@ def test_a_run_is_followed_to_its_end(watch):
     assert QApplication.clipboard().text() == view.log()
     view.dismissButton.click()
     assert view.isHidden()
+
+
+def test_the_report_is_a_button_of_the_message_and_of_the_panel(watch, tmp_path, monkeypatch):
+    opened = []
+    monkeypatch.setattr(
+        opening.QDesktopServices, "openUrl", lambda url: opened.append(url.toLocalFile())
+    )
+    watched = watch()
+    watched.add()
+    watched.wait_until_ended()
+    watched.press("Open report")
+    watched.button("reportButton").click()
+    assert opened == [str(tmp_path / "a run" / "model.report.html")] * 2
+    assert watched.button("evaluationButton") is None
 
 
 def test_finished_layers_come_into_the_project_and_the_run_into_its_history(watch):
