@@ -53,3 +53,42 @@ def sample_project(qgis_new_project):
     project = QgsProject.instance()
     assert add_sample_layers(project) == []
     return project
+
+
+@pytest.fixture(scope="module")
+def provider(qgis_app, qgis_processing):
+    """Our algorithms, in Processing."""
+    from qgis.core import QgsApplication
+
+    from geocfm_qgis.algorithms.provider import GeoCFMProvider
+
+    provider = GeoCFMProvider()
+    registry = QgsApplication.processingRegistry()
+    assert registry.addProvider(provider)
+    yield provider
+    registry.removeProvider(provider)
+
+
+@pytest.fixture
+def context(provider, sample_project):
+    """A context of Processing with the sample layers."""
+    from qgis.core import QgsProcessingContext
+
+    context = QgsProcessingContext()
+    context.setProject(sample_project)
+    yield context
+    context.temporaryLayerStore().removeAllMapLayers()  # before QGIS ends, else it crashes
+
+
+@pytest.fixture
+def engine(monkeypatch, tmp_path):
+    """An engine that behaves as asked; call it with a behaviour of the fake one."""
+
+    from fake_engine_fixture import fake_python
+
+    def behave(behaviour="succeed", **variables):
+        python = fake_python(tmp_path / "engine", behaviour, **variables)
+        monkeypatch.setenv("GEOCFM_PYTHON", python)
+
+    behave()
+    return behave

@@ -7,12 +7,10 @@ import shutil
 
 import processing
 import pytest
-from fake_engine_fixture import fake_python
 from qgis.core import (
     QgsApplication,
     QgsCoordinateReferenceSystem,
     QgsProcessingAlgorithm,
-    QgsProcessingContext,
     QgsProcessingException,
     QgsProcessingFeatureSourceDefinition,
     QgsProcessingFeedback,
@@ -26,7 +24,6 @@ from qgis.core import (
 
 from geocfm_qgis.algorithms import algorithm_classes, engine_job
 from geocfm_qgis.algorithms.parameters import BASELINES
-from geocfm_qgis.algorithms.provider import GeoCFMProvider
 from geocfm_qgis.bundle import resources_folder
 from geocfm_qgis.engine_client import DONE, FAILED, JobStarted, Outcome, Warning
 from geocfm_qgis.jobs import in_layer_names
@@ -60,35 +57,6 @@ PARAMETERS = {
     "evaluate": APPLYING | MAPPING | KNOWN | {"DEDUPLICATE", "BASELINES", "SKIP_IMPORTANCE"},
     "runjobfile": {"JOB_FILE", "OVERWRITE"},
 }
-
-
-@pytest.fixture(scope="module")
-def provider(qgis_app, qgis_processing):
-    provider = GeoCFMProvider()
-    registry = QgsApplication.processingRegistry()
-    assert registry.addProvider(provider)
-    yield provider
-    registry.removeProvider(provider)
-
-
-@pytest.fixture
-def context(provider, sample_project):
-    context = QgsProcessingContext()
-    context.setProject(sample_project)
-    yield context
-    context.temporaryLayerStore().removeAllMapLayers()  # before QGIS ends, else it crashes
-
-
-@pytest.fixture
-def engine(monkeypatch, tmp_path):
-    """An engine that behaves as asked; call it with a behaviour of the fake one."""
-
-    def behave(behaviour="succeed", **variables):
-        python = fake_python(tmp_path / "engine", behaviour, **variables)
-        monkeypatch.setenv("GEOCFM_PYTHON", python)
-
-    behave()
-    return behave
 
 
 class TellingFeedback(QgsProcessingFeedback):

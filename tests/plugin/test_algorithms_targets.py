@@ -16,17 +16,7 @@ from qgis.core import (
 )
 from qgis.PyQt.QtWidgets import QPushButton
 from small_results import write_map, write_targets, write_uncertainty
-from test_algorithms import (  # noqa: F401 (fixtures)
-    OCCURRENCES,
-    RASTERS,
-    context,
-    engine,
-    mapping,
-    problem,
-    provider,
-    run,
-    training,
-)
+from test_algorithms import OCCURRENCES, RASTERS, mapping, problem, run, training
 
 from geocfm_qgis.results import opening
 
