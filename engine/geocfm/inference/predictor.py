@@ -47,7 +47,7 @@ class Predictor:
     ) -> None:
         self.card, self.layers, self.sampling = checkpoint.card, layers, sampling
         self.sampler = FlowSampler(checkpoint.network, sampling, device)
-        self._encoder = Encoder(self.card.layers, self.card.settings.windows)
+        self.encoder = Encoder(self.card.layers, self.card.settings.windows)
         self._class_cells: dict[str, NDArray[np.int64]] = {}  # unknown and all, per class layer
 
     @property
@@ -59,9 +59,9 @@ class Predictor:
         """Read the windows and make their features."""
         values = [self.layers.read(window) for window in windows]
         for window_values in values:
-            for name, cells in self._encoder.unknown_classes(window_values).items():
+            for name, cells in self.encoder.unknown_classes(window_values).items():
                 self._class_cells[name] = self._class_cells.get(name, 0) + np.array(cells)
-        read = [self._encoder.encode(window_values) for window_values in values]
+        read = [self.encoder.encode(window_values) for window_values in values]
         channels = np.stack([channels for channels, _ in read])
         encoded = self.sampler.encode(channels, np.stack([footprint for _, footprint in read]))
         return EncodedWindows(encoded.maps, encoded.footprints, tuple(windows))

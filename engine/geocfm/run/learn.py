@@ -18,6 +18,7 @@ import torch
 from geocfm.data.preflight import Preflight, inspect_region
 from geocfm.data.region import Region, prepare_region
 from geocfm.data.region_batches import RegionBatches
+from geocfm.data.seen_cells import gather_experience
 from geocfm.errors import Interrupted, UserError
 from geocfm.events import Reporter
 from geocfm.geo.area import Area, read_area
@@ -152,11 +153,16 @@ def run_train(job: TrainJob, place: Workplace, reporter: Reporter) -> None:
         _tell(found, reporter)
         _refuse(found)
 
+        noting = reporter.stage("Noting what is seen")
+        experience = gather_experience(
+            region, region.starts["train"], settings.training, job.seed, noting
+        )
+
         def card(snapshot: Snapshot) -> ModelCard:
             return make_card(region, settings, job, found, snapshot, place.provenance)
 
         def write_model(name: str, snapshot: Snapshot) -> None:
-            content = checkpoint_bytes(snapshot.weights, card(snapshot))
+            content = checkpoint_bytes(snapshot.weights, card(snapshot), experience)
             (place.folder / name).write_bytes(content)
 
         def keep(best: Snapshot) -> None:
