@@ -18,6 +18,7 @@ import torch
 from geocfm.data.preflight import Preflight, inspect_region
 from geocfm.data.region import Region, prepare_region
 from geocfm.data.region_batches import RegionBatches
+from geocfm.data.seen_cells import gather_experience
 from geocfm.data.split import TRAIN
 from geocfm.errors import Interrupted, UserError
 from geocfm.events import Reporter
@@ -170,6 +171,11 @@ def run_train(job: TrainJob, place: Workplace, reporter: Reporter) -> None:
             region = region.with_split(all_of_role(region.split, TRAIN))
             settings = with_iterations(settings, validated.iterations)
 
+        noting = reporter.stage("Noting what is seen")
+        experience = gather_experience(
+            region, region.starts["train"], settings.training, job.seed, noting
+        )
+
         def card(snapshot: Snapshot, others: Sequence[MemberCard] = ()) -> ModelCard:
             return make_card(region, settings, job, found, snapshot, place.provenance, others)
 
@@ -179,7 +185,8 @@ def run_train(job: TrainJob, place: Workplace, reporter: Reporter) -> None:
                 MemberCard(seed=one.seed, iterations=other.iteration, metrics=other.metrics)
                 for one, other in zip(ensemble[1:], others, strict=False)
             ]
-            content = checkpoint_bytes([one.weights for one in members], card(first, cards))
+            weights = [one.weights for one in members]
+            content = checkpoint_bytes(weights, card(first, cards), experience)
             (place.folder / name).write_bytes(content)
 
         def keep(*best: Snapshot) -> None:
