@@ -18,6 +18,7 @@ from geocfm.job import (
 )
 
 FIGURES = ("evaluation.json", "capture.png", "map.png")
+REPORT = ("report.html", "report.json")
 OCCURRENCES = "occurrences.gpkg"  # those that were used, by training and by evaluation
 TRUTH = "truth"  # a folder apart, so that the region's *.tif are what may be learned from
 # jobs whose result is a folder
@@ -29,10 +30,10 @@ def results_of(job: WritingJob) -> list[Path]:
     """The files a job writes. The first is moved into place last, so it means all are there."""
     out: Path = job.out
     if isinstance(job, TrainJob):
-        ends = (f"last{out.suffix}", "log.jsonl", "preview.png")
-        return [out, *(_beside(out, end) for end in ends), _beside(out, OCCURRENCES)]
+        ends = (f"last{out.suffix}", "log.jsonl", "preview.png", OCCURRENCES)
+        return [out, *(_beside(out, end) for end in ends), *report_of(job)]
     if isinstance(job, EvaluateJob):
-        return [out / name for name in (*FIGURES, OCCURRENCES)]
+        return [*(out / name for name in (*FIGURES, OCCURRENCES)), *report_of(job)]
     if isinstance(job, SynthJob):
         observed = [out / name for name in ("magnetics.tif", "geochemistry.tif", OCCURRENCES)]
         return observed + [out / TRUTH / f"{name}.tif" for name in ("intensity", "bayes", "latent")]
@@ -40,6 +41,13 @@ def results_of(job: WritingJob) -> list[Path]:
         return [out / "memory.json"]
     described = sidecar(out) if isinstance(job, SampleJob) else None
     return [out, described] if described else [out]
+
+
+def report_of(job: TrainJob | EvaluateJob) -> list[Path]:
+    """The report of a job and its figures; none where a training is to write none."""
+    if isinstance(job, EvaluateJob):
+        return [job.out / name for name in REPORT]
+    return [] if job.skip_report else [_beside(job.out, name) for name in REPORT]
 
 
 def unfinished_model(out: Path) -> Path:

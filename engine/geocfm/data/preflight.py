@@ -13,6 +13,13 @@ from geocfm.model.settings import SMALLEST_WINDOW
 FEWEST_OCCURRENCES = 3  # one for each of training, validation and test
 LITTLE_COVERAGE = 0.5  # of the area where some layer has data
 FEW_TO_LEARN_FROM = 20
+LEFT_OUT = {  # of the occurrences, by the name of their count
+    "without_geometry": "without a location",
+    "filtered_out": "left out by the filter",
+    "outside": "outside the grid",
+    "duplicates": "in a cell that already had one",
+    "on_no_data": "where no layer has data",
+}
 
 
 @dataclass(frozen=True)
@@ -113,14 +120,7 @@ def _occurrence_counts(region: Region) -> dict[str, int]:
 
 
 def _occurrence_sentence(counts: dict[str, int]) -> str:
-    dropped = {
-        "without_geometry": "without a location",
-        "filtered_out": "left out by the filter",
-        "outside": "outside the grid",
-        "duplicates": "in a cell that already had one",
-        "on_no_data": "where no layer has data",
-    }
-    said = [f"{counts[key]} {words}" for key, words in dropped.items() if counts[key]]
+    said = [f"{counts[key]} {words}" for key, words in LEFT_OUT.items() if counts[key]]
     away = f" ({', '.join(said)})" if said else ""
     verb = "is" if counts["used"] == 1 else "are"
     return f"Of {_occurrences(counts['read'])} {counts['used']} {verb} used{away}."

@@ -35,6 +35,8 @@ from geocfm.run.provenance import TAG, Provenance
 from geocfm.run.room import ensure_room
 from geocfm.run.workplace import Workplace
 
+MAP_PARTS = "strips"  # folder of the finished parts of a map, in the work folder
+
 
 @dataclass(frozen=True)
 class Application:
@@ -168,7 +170,7 @@ def raw_map(
     shown = work.grid.window() if area is None else area.bounds
     if not place.continued:  # else a part of it is there already
         ensure_room(place.folder.parent, map_disk_bytes(shown.height * shown.width), "The map")
-    parts = Parts(place.folder / "strips")
+    parts = Parts(place.folder / MAP_PARTS)
     path = place.folder / "raw.tif"
     densities = FlowDensities(work.predictor, area, job.combine, job.seed)
     return write_raw_map(path, densities, area, parts, reporter.stage("Mapping"))

@@ -18,7 +18,7 @@ import torch
 from geocfm.data.preflight import Preflight, inspect_region
 from geocfm.data.region import Region, prepare_region
 from geocfm.data.region_batches import RegionBatches
-from geocfm.errors import Interrupted, UserError
+from geocfm.errors import Cancelled, Interrupted, UserError
 from geocfm.events import Reporter
 from geocfm.geo.area import Area, read_area
 from geocfm.geo.grid import Grid
@@ -37,9 +37,11 @@ from geocfm.model.device import choose_device, describe_device
 from geocfm.model.network import VelocityNetwork, new_network
 from geocfm.model.settings import Settings, change_settings, choose_preset
 from geocfm.results import results_of, unfinished_model
+from geocfm.run.apply import MAP_PARTS
 from geocfm.run.inputs import given_layers, open_occurrences, write_occurrences
 from geocfm.run.needs import ensure_learning_fits
 from geocfm.run.provenance import Provenance
+from geocfm.run.reporting import report_on_training, tell_report
 from geocfm.run.workplace import Workplace, remove_unfinished
 from geocfm.training.loop import train
 from geocfm.training.losses import flow_loss
@@ -138,7 +140,7 @@ def run_train(job: TrainJob, place: Workplace, reporter: Reporter) -> None:
     device = choose_device(job.device)
     settings = choose_settings(job, accelerated=device.type == "cuda")
     unfinished = unfinished_model(job.out)
-    _, last, log_path, preview_path, occurrences = results_of(job)
+    _, last, log_path, preview_path, occurrences, *_ = results_of(job)
     with open_region(job, settings, device, reporter) as region:
         found = inspect_region(region)
         _tell(found, reporter)
@@ -172,6 +174,7 @@ def run_train(job: TrainJob, place: Workplace, reporter: Reporter) -> None:
             reporter.note(f"Going on from iteration {earlier.position.iteration}.")
         elif place.continued:
             discard_state(place.folder)
+            shutil.rmtree(place.folder / MAP_PARTS, ignore_errors=True)  # of another model's map
             reporter.warn("The state of the interrupted run cannot be used; training begins anew.")
         log_file = place.folder / "log.jsonl"
         with _open_log(log_file, place.provenance, afresh=earlier is None) as log:
@@ -195,22 +198,29 @@ def run_train(job: TrainJob, place: Workplace, reporter: Reporter) -> None:
         # until the best is in place an interrupted run still needs its own log
         shutil.copyfile(log_file, place.folder / "log")
         write_occurrences(place, occurrences, region.grid, region.points, region.ids)
-        for name, path in (("last", last), ("log", log_path), ("best", job.out)):
+        if result.stopped_early:
+            reporter.note("Stopped early: validation no longer improved.")
+        best = result.best
+        reporter.note(
+            f"{result.last.iteration} iterations in {result.seconds / 60:.1f} minutes; best at "
+            f"iteration {best.iteration}{_validation(best)}."
+        )
+        try:
+            report = report_on_training(job, region, "best", log_file, device, place, reporter)
+        except Cancelled:
+            keep(best)
+            raise
+        for name, path in (("last", last), ("log", log_path), *report.items(), ("best", job.out)):
             place.deliver(name, path)
     remove_unfinished(job)
-    if result.stopped_early:
-        reporter.note("Stopped early: validation no longer improved.")
-    best = result.best
-    reporter.note(
-        f"{result.last.iteration} iterations in {result.seconds / 60:.1f} minutes; best at "
-        f"iteration {best.iteration}{_validation(best)}."
-    )
     judged = "validation_loss" in best.metrics
     chosen = "the best model on the validation tiles" if judged else "the last model"
     reporter.wrote("checkpoint", job.out, chosen)
     reporter.wrote("checkpoint", last, "the model at the end of training")
     reporter.wrote("log", log_path, "every training value, one JSON object per line")
     reporter.wrote("occurrences", occurrences, f"{found.occurrences['used']} occurrences used")
+    if report:
+        tell_report(list(report.values()), reporter)
 
 
 def _open_log(path: Path, provenance: Provenance, *, afresh: bool) -> TextIO:
