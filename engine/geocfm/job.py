@@ -226,6 +226,9 @@ class TrainJob(LearningJob, WritingJob):
     )
     seed: int = Field(1, ge=0, lt=2**63, description="Same seed, same result.")
     device: str = Field("auto", pattern=DEVICE, description="auto, cpu, cuda, cuda:1 or mps.")
+    skip_report: bool = Field(
+        False, description="Do not map the region at the end, and write no report."
+    )
     out: ModelName = Field(description="The model to write, a .safetensors file.")
 
 
@@ -294,7 +297,7 @@ class SampleJob(RegionJob):
 
 
 class EvaluateJob(MappingJob, OccurrenceInput):
-    """Measure the model on the tiles it never saw: capture curve as JSON and plots."""
+    """Measure the model on the tiles it never saw: a report, and its figures as JSON and plots."""
 
     baselines: BaselineNames = Field(
         None,

@@ -26,7 +26,7 @@ from geocfm.job import (
     WritingJob,
 )
 from geocfm.model.checkpoint import load_card
-from geocfm.results import OCCURRENCES, results_of
+from geocfm.results import OCCURRENCES, REPORT, results_of
 from geocfm.run.apply import run_map, run_sample
 from geocfm.run.evaluate import run_evaluate
 from geocfm.run.learn import run_check, run_train
@@ -110,6 +110,8 @@ def run_job(job: Job, reporter: Reporter) -> None:
         for path in others:
             if path.name.endswith(OCCURRENCES) and path.exists():
                 reporter.wrote("occurrences", path, "those that were used")
+            elif path.name.endswith(REPORT[0]) and path.exists():
+                reporter.wrote("report", path, "the report, to be read in a browser")
         return
     with working(job, provenance) as place:
         if place.continued and not isinstance(job, TrainJob):  # which says from which iteration
