@@ -20,6 +20,7 @@ from geocfm.job import (
     SampleJob,
     SyntheticBenchmarkJob,
     SynthJob,
+    TargetsJob,
     TrainJob,
     WritingJob,
 )
@@ -30,6 +31,7 @@ from geocfm.run.evaluate import run_evaluate
 from geocfm.run.learn import run_check, run_train
 from geocfm.run.provenance import trace
 from geocfm.run.synth import run_synth
+from geocfm.run.targets import run_targets
 from geocfm.run.workplace import Workplace, made_before, tidy, working
 
 
@@ -75,6 +77,7 @@ _WRITING: dict[type[WritingJob], Callable[[Any, Workplace, Reporter], None]] = {
     TrainJob: run_train,
     MapJob: run_map,
     SampleJob: run_sample,
+    TargetsJob: run_targets,
     EvaluateJob: run_evaluate,
     MemoryJob: run_memory,
     SynthJob: run_synth,

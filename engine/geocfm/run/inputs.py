@@ -12,7 +12,7 @@ from geocfm.geo.grid import Floats, Grid
 from geocfm.geo.occurrences import Occurrences, read_occurrences
 from geocfm.geo.rasters import Layer, find_layers
 from geocfm.geo.writing import write_points
-from geocfm.job import ApplyingJob, LearningJob, OccurrenceInput
+from geocfm.job import ApplyingJob, KnownOccurrences, LearningJob
 from geocfm.run.provenance import TAG
 from geocfm.run.workplace import Workplace
 
@@ -40,8 +40,9 @@ def write_occurrences(
     place.deliver("occurrences.gpkg", path)
 
 
-def open_occurrences(job: OccurrenceInput, grid: Grid, where: Sequence[str]) -> Occurrences:
-    """The job's occurrences on the grid, filtered."""
+def open_occurrences(job: KnownOccurrences, grid: Grid, where: Sequence[str]) -> Occurrences:
+    """The job's occurrences, which must be given, on the grid, filtered."""
+    assert job.occurrences is not None
     return read_occurrences(
         job.occurrences,
         grid,
