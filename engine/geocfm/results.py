@@ -10,6 +10,7 @@ from geocfm.job import (
     AblationJob,
     EvaluateJob,
     FoldsJob,
+    Job,
     MapJob,
     MemoryJob,
     MosaicJob,
@@ -55,6 +56,12 @@ def results_of(job: WritingJob) -> list[Path]:
         return [out, *filter(None, (job.uncertainty, job.monte_carlo_error))]
     described = sidecar(out) if isinstance(job, SampleJob) else None
     return [out, described] if described else [out]
+
+
+def read_paths(job: Job) -> dict[str, Path]:
+    """The files that a job names to read from, by field."""
+    written = {job.out, *results_of(job)} if isinstance(job, WritingJob) else set()
+    return {name: path for name, path in job if isinstance(path, Path) and path not in written}
 
 
 def fold_results(job: TrainJob) -> tuple[Path, Path]:

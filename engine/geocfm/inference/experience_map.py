@@ -15,6 +15,7 @@ from geocfm.geo.grid import Grid, Window
 from geocfm.inference.predictor import Layers
 from geocfm.model.experience import Experience
 
+OUTSIDE = "outside experience"  # a band: 1 where cells are outside, else 0
 LARGEST_BLOCK = 512  # cells along a side: all channels of a block are held at once
 
 

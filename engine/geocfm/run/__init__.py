@@ -22,6 +22,7 @@ from geocfm.job import (
     SampleJob,
     SyntheticBenchmarkJob,
     SynthJob,
+    TargetsJob,
     TrainJob,
     WritingJob,
 )
@@ -32,6 +33,7 @@ from geocfm.run.evaluate import run_evaluate
 from geocfm.run.learn import run_check, run_train
 from geocfm.run.provenance import trace
 from geocfm.run.synth import run_synth
+from geocfm.run.targets import run_targets
 from geocfm.run.workplace import Workplace, made_before, tidy, working
 
 
@@ -87,6 +89,7 @@ _WRITING: dict[type[WritingJob], Callable[[Any, Workplace, Reporter], None]] = {
     TrainJob: run_train,
     MapJob: run_map,
     SampleJob: run_sample,
+    TargetsJob: run_targets,
     EvaluateJob: run_evaluate,
     MemoryJob: run_memory,
     MosaicJob: run_regional_benchmark,

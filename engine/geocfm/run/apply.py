@@ -19,7 +19,7 @@ from geocfm.geo.grid import Grid, Window
 from geocfm.geo.rasters import Layer, Stack, grid_like, layer_grid
 from geocfm.geo.writing import Band, open_raster_for_blocks, write_cog, write_points
 from geocfm.inference.density import choose_density
-from geocfm.inference.experience_map import ExperienceMap, OutsideTally
+from geocfm.inference.experience_map import OUTSIDE, ExperienceMap, OutsideTally
 from geocfm.inference.parts import Parts
 from geocfm.inference.predictor import Predictor
 from geocfm.inference.regional_draws import draw_region
@@ -51,7 +51,6 @@ from geocfm.run.provenance import TAG, Provenance
 from geocfm.run.room import ensure_room
 from geocfm.run.workplace import Workplace
 
-OUTSIDE = "outside experience"
 REPETITIONS = 4  # of a map from draws, that tell its Monte-Carlo error
 UNCERTAINTY = {  # bands: their units and what they mean
     VARIATION: (
