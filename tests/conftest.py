@@ -62,7 +62,7 @@ def small_region(tmp_path_factory: pytest.TempPathFactory) -> SmallRegion:
 @pytest.fixture(scope="session")
 def trained(small_region: SmallRegion, tmp_path_factory: pytest.TempPathFactory) -> Trained:
     """A small model of the small region, by the real command in a process of its own."""
-    from small_data import TINY, run_geocfm
+    from small_data import TINY_NETWORK, run_geocfm
 
     out = tmp_path_factory.mktemp("model") / "model.safetensors"
     done = run_geocfm(
@@ -70,7 +70,7 @@ def trained(small_region: SmallRegion, tmp_path_factory: pytest.TempPathFactory)
         *small_region.raster_options,
         "--occurrences",
         small_region.occurrences,
-        *TINY,
+        *TINY_NETWORK,
         *("--iterations", ITERATIONS),
         *("--set", f"training.preview_every={ITERATIONS}"),
         "--json",

@@ -47,9 +47,11 @@ TINY_SETTINGS = (
     "training.learning_rate=2e-3",
     "sampling.steps=6",
 )
-TINY = ["--window", "32", "--tile", "40", "--device", "cpu"]
-TINY += [text for setting in TINY_SETTINGS for text in ("--set", setting)]
+TINY_NETWORK = ["--window", "32", "--tile", "40", "--device", "cpu"]
+TINY_NETWORK += [text for setting in TINY_SETTINGS for text in ("--set", setting)]
 """Options of a network that learns something of the region in a few seconds."""
+TINY = [*TINY_NETWORK, "--skip-report"]
+"""The same for tests to which the map and the report at the end are not the point."""
 
 
 @dataclass(frozen=True)

@@ -4,6 +4,7 @@ It also begins in a Python that is too old or lacks every package, to say so.
 """
 
 import json
+import os
 import platform
 import sys
 from typing import NoReturn
@@ -18,6 +19,9 @@ def main() -> None:
             "GeoCFM needs Python 3.10 or newer, and this one is " + platform.python_version() + ".",
             "Choose a newer Python.",
         )
+    # else torch's threads wait for each other at full speed: beside another busy program, QGIS for
+    # one, a step of training takes five times as long (docs/benchmarks.md)
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     try:
         from geocfm.cli import main as run
     except KeyboardInterrupt:

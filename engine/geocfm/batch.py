@@ -14,7 +14,7 @@ from geocfm.job import Job, WritingJob
 from geocfm.job_file import BatchJob, place
 from geocfm.layer_spec import readings
 from geocfm.outcome import Outcome, attempt, load_engine
-from geocfm.results import results_of
+from geocfm.results import read_paths, results_of
 
 
 def run_batch(jobs: Sequence[BatchJob], files: Sequence[Path], reporter: Reporter) -> Outcome:
@@ -144,8 +144,7 @@ def _raster_places(job: Job) -> set[str]:
 
 
 def _inputs(job: Job) -> set[str]:
-    files = {place(value) for name, value in job if isinstance(value, Path) and name != "out"}
-    return files | _raster_places(job)
+    return {place(path) for path in read_paths(job).values()} | _raster_places(job)
 
 
 def _outputs(job: Job) -> set[str]:

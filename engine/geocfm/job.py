@@ -107,6 +107,7 @@ ModelName = Annotated[FileName, _ending_in(".safetensors")]
 MapName = Annotated[FileName, _ending_in(".tif", ".tiff")]
 OptionalMapName = Annotated[OptionalFileName, _ending_in(".tif", ".tiff")]
 PointsName = Annotated[FileName, _ending_in(".gpkg", ".geojson", ".json", ".csv")]
+PolygonsName = Annotated[FileName, _ending_in(".gpkg")]
 
 
 class Job(BaseModel):
@@ -138,11 +139,11 @@ class WritingJob(Job):
     overwrite: bool = Field(False, description="Replace results that are already there.")
 
 
-class OccurrenceInput(Job):
-    """A job that reads known occurrences."""
+class KnownOccurrences(Job):
+    """A job that may read known occurrences."""
 
-    occurrences: FileName = Field(
-        description="Known occurrences: Shapefile, GeoPackage, GeoJSON or CSV."
+    occurrences: OptionalFileName = Field(
+        None, description="Known occurrences: Shapefile, GeoPackage, GeoJSON or CSV."
     )
     where: list[str] = Field(
         [], description='Keep only these, e.g. "commod1|commod2 ~ gold, copper". Repeat to narrow.'
@@ -154,6 +155,14 @@ class OccurrenceInput(Job):
         None, description="CRS of the occurrences, e.g. EPSG:28350; outweighs what their file says."
     )
     deduplicate: bool = Field(False, description="Keep one occurrence per grid cell.")
+
+
+class OccurrenceInput(KnownOccurrences):
+    """A job that reads known occurrences."""
+
+    occurrences: FileName = Field(
+        description="Known occurrences: Shapefile, GeoPackage, GeoJSON or CSV."
+    )
 
 
 class _GridChoice(Job):
@@ -226,6 +235,9 @@ class TrainJob(LearningJob, WritingJob):
     )
     seed: int = Field(1, ge=0, lt=2**63, description="Same seed, same result.")
     device: str = Field("auto", pattern=DEVICE, description="auto, cpu, cuda, cuda:1 or mps.")
+    skip_report: bool = Field(
+        False, description="Do not map the region at the end, and write no report."
+    )
     out: ModelName = Field(description="The model to write, a .safetensors file.")
 
 
@@ -293,8 +305,58 @@ class SampleJob(RegionJob):
     out: PointsName = Field(description="The points to write: .gpkg, .geojson or .csv.")
 
 
+class TargetsJob(WritingJob, KnownOccurrences):
+    """Outline and rank the targets of a map: connected areas of high density, as polygons."""
+
+    map: FileName = Field(description="A map made by 'geocfm map', or another raster of density.")
+    uncertainty: OptionalFileName = Field(
+        None, description="A raster made by 'geocfm map --uncertainty', averaged in each target."
+    )
+    checkpoint: OptionalFileName = Field(
+        None, description="The map's model: then each target tells the layers that matter there."
+    )
+    raster: list[LayerSpec] = Field(
+        [], description="The model's layers, as for 'geocfm map'; with --checkpoint."
+    )
+    raster_crs: list[str] = Field([], description="CRS of a layer, name=EPSG:28350. Repeat it.")
+    nodata: list[str] = Field(
+        [], description="A value of a layer that means no data, name=-9999. Repeat it."
+    )
+    number: int = Field(20, ge=1, le=100_000, description="At most so many targets.")
+    area_share: float | None = Field(
+        None,
+        gt=0,
+        lt=1,
+        description="Targets lie in the best part of the map, this share of its area; 0.05 by "
+        "default.",
+    )
+    threshold: float | None = Field(
+        None,
+        gt=0,
+        le=1e9,
+        description="Instead of a share: the least relative density, 1 = regional mean.",
+    )
+    minimum_area: float | None = Field(
+        None, ge=0, le=1e9, description="Least area of a target in km2; 4 cells by default."
+    )
+    exclude: float | None = Field(
+        None,
+        gt=0,
+        le=20_000,
+        description="Leave out what lies within so many km of known occurrences (greenfield).",
+    )
+    smooth: float = Field(
+        1.0,
+        ge=0,
+        le=100,
+        description="Smooth the map by a Gaussian of so many cells before it is cut; 0: not at "
+        "all.",
+    )
+    out: PolygonsName = Field(description="The polygons to write, .gpkg.")
+
+
 class EvaluateJob(MappingJob, OccurrenceInput):
-    """Measure the model on the tiles it never saw: capture curve as JSON and plots."""
+    """Measure the model on the tiles it never saw: a report, and its figures as JSON and plots."""
 
     baselines: BaselineNames = Field(
         None,
@@ -448,6 +510,7 @@ COMMANDS: dict[str, type[Job]] = {
     "train": TrainJob,
     "map": MapJob,
     "sample": SampleJob,
+    "targets": TargetsJob,
     "evaluate": EvaluateJob,
     "info": InfoJob,
     "synth": SynthJob,

@@ -10,6 +10,7 @@ from geocfm.job import (
     AblationJob,
     EvaluateJob,
     FoldsJob,
+    Job,
     MapJob,
     MemoryJob,
     MosaicJob,
@@ -22,6 +23,7 @@ from geocfm.job import (
 
 FIGURES = ("evaluation.json", "capture.png", "map.png")
 IMPORTANCE = "importance.png"  # unless an evaluation is told to skip it
+REPORT = ("report.html", "report.json")
 OCCURRENCES = "occurrences.gpkg"  # those that were used, by training and by evaluation
 TRUTH = "truth"  # a folder apart, so that the region's *.tif are what may be learned from
 # jobs whose result is a folder
@@ -36,12 +38,12 @@ def results_of(job: WritingJob) -> list[Path]:
     """The files a job writes. The first is moved into place last, so it means all are there."""
     out: Path = job.out
     if isinstance(job, TrainJob):
-        ends = (f"last{out.suffix}", "log.jsonl", "preview.png")
+        ends = (f"last{out.suffix}", "log.jsonl", "preview.png", OCCURRENCES)
         folds = fold_results(job) if job.folds else ()
-        return [out, *(_beside(out, end) for end in ends), _beside(out, OCCURRENCES), *folds]
+        return [out, *(_beside(out, end) for end in ends), *folds, *report_of(job)]
     if isinstance(job, EvaluateJob):
         names = [*FIGURES, OCCURRENCES] + [IMPORTANCE] * (not job.skip_importance)
-        return [out / name for name in names]
+        return [*(out / name for name in names), *report_of(job)]
     if isinstance(job, SynthJob):
         observed = [out / name for name in ("magnetics.tif", "geochemistry.tif", OCCURRENCES)]
         return observed + [out / TRUTH / f"{name}.tif" for name in ("intensity", "bayes", "latent")]
@@ -56,9 +58,22 @@ def results_of(job: WritingJob) -> list[Path]:
     return [out, described] if described else [out]
 
 
+def read_paths(job: Job) -> dict[str, Path]:
+    """The files that a job names to read from, by field."""
+    written = {job.out, *results_of(job)} if isinstance(job, WritingJob) else set()
+    return {name: path for name, path in job if isinstance(path, Path) and path not in written}
+
+
 def fold_results(job: TrainJob) -> tuple[Path, Path]:
     """What cross-validation leaves beside the model: the out-of-fold map, and its figures."""
     return _beside(job.out, "folds.tif"), _beside(job.out, "folds.json")
+
+
+def report_of(job: TrainJob | EvaluateJob) -> list[Path]:
+    """The report of a job and its figures; none where a training is to write none."""
+    if isinstance(job, EvaluateJob):
+        return [job.out / name for name in REPORT]
+    return [] if job.skip_report else [_beside(job.out, name) for name in REPORT]
 
 
 def unfinished_model(out: Path) -> Path:

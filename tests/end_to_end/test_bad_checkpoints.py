@@ -18,6 +18,7 @@ from small_data import SmallRegion
 Refused = Callable[..., str]
 Spoil = Callable[[bytes], bytes]
 Header = dict[str, Any]
+Tensors = dict[str, torch.Tensor]
 
 OUT = {"map": "map.tif", "sample": "points.gpkg", "evaluate": "evaluation"}
 FIRST, SECOND = "unet.final.bias", "unet.final.weight"
@@ -51,14 +52,22 @@ def card(*path: str | int, value: Any) -> Spoil:
     return header(change)
 
 
-def weights(change: Callable[[torch.Tensor], torch.Tensor]) -> Spoil:
+def tensors(change: Callable[[Tensors], Tensors]) -> Spoil:
     def spoil(content: bytes) -> bytes:
         (length,) = struct.unpack("<Q", content[:8])
         metadata = json.loads(content[8 : 8 + length])["__metadata__"]
-        tensors = safetensors.torch.load(content)
-        return safetensors.torch.save({n: change(t) for n, t in tensors.items()}, metadata)
+        return safetensors.torch.save(change(safetensors.torch.load(content)), metadata)
 
     return spoil
+
+
+def weights(change: Callable[[torch.Tensor], torch.Tensor]) -> Spoil:
+    return tensors(lambda found: {name: change(tensor) for name, tensor in found.items()})
+
+
+def experience(name: str, change: Callable[[torch.Tensor], torch.Tensor]) -> Spoil:
+    name = f"experience.{name}"
+    return tensors(lambda found: {**found, name: change(found[name]).contiguous()})
 
 
 def saved_by_torch(**how: Any) -> Spoil:
@@ -74,6 +83,7 @@ UNREADABLE = ("cannot be read as a GeoCFM checkpoint", "made by 'geocfm train'")
 FOREIGN = ("is a .safetensors file, but not a GeoCFM checkpoint", "made by 'geocfm train'")
 PICKLE = ("is a PyTorch pickle, which could run code; GeoCFM does not load those", "Choose")
 UNFIT = ("The weights in", "do not fit the network that its card describes", "another copy")
+UNSEEN = ("holds of the model's experience does not fit its card", "another copy")
 WRONG = ("cannot be right: it tells of", "another copy")
 
 BAD: dict[str, tuple[Spoil, tuple[str, ...]]] = {
@@ -117,6 +127,21 @@ BAD: dict[str, tuple[Spoil, tuple[str, ...]]] = {
     "weights that are no numbers": (
         weights(lambda tensor: tensor * torch.nan),
         ("Some weights in", "are no numbers", "train again"),
+    ),
+    "experience of other channels": (experience("references", lambda t: t[:, 1:]), UNSEEN),
+    "experience of nothing": (experience("references", lambda t: t[:0]), UNSEEN),
+    "experience that is no numbers": (experience("references", lambda t: t * torch.nan), UNSEEN),
+    "experience in whole numbers": (experience("references", torch.Tensor.int), UNSEEN),
+    "no radius of experience": (experience("radius", torch.zeros_like), UNSEEN),
+    "several radii of experience": (experience("radius", lambda t: t.repeat(2)), UNSEEN),
+    "a radius that is no number": (experience("radius", lambda t: t * torch.nan), UNSEEN),
+    "half of the experience": (
+        tensors(lambda found: {n: t for n, t in found.items() if n != "experience.radius"}),
+        UNSEEN,
+    ),
+    "experience of another kind": (
+        tensors(lambda found: {**found, "experience.map": torch.ones(3)}),
+        UNSEEN,
     ),
     "vast windows": (card("window_size", value=10**9), (*WRONG, "windows of 1000000000 cells")),
     "no layers": (card("layers", value=[]), (*WRONG, "no layers")),

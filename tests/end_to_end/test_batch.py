@@ -23,6 +23,7 @@ TRAIN = {
     "tile": 40,
     "device": "cpu",
     "iterations": 2,
+    "skip_report": True,
     "settings": list(TINY_SETTINGS),
 }
 

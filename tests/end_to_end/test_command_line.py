@@ -13,7 +13,17 @@ import safetensors
 import typer
 from geocfm.cli import app
 from geocfm.errors import UserError
-from geocfm.job import COMMANDS, CheckJob, EvaluateJob, Job, MapJob, SampleJob, TrainJob, make_job
+from geocfm.job import (
+    COMMANDS,
+    CheckJob,
+    EvaluateJob,
+    Job,
+    MapJob,
+    SampleJob,
+    TargetsJob,
+    TrainJob,
+    make_job,
+)
 from geocfm.model.checkpoint import checkpoint_bytes, load_card
 from pydantic import ValidationError
 from small_data import (
@@ -94,6 +104,7 @@ def test_the_fixed_names_of_the_commands_are_there() -> None:
         },
         MapJob: {"checkpoint", "raster", "out", "aoi"},
         SampleJob: {"checkpoint", "raster", "points", "draws", "seed", "out"},
+        TargetsJob: {"map", "uncertainty", "occurrences", "number", "area_share", "exclude", "out"},
         EvaluateJob: {"checkpoint", "raster", "occurrences", "out"},
     }
     for kind, names in fixed.items():

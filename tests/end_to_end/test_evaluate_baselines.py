@@ -77,7 +77,26 @@ def test_each_baseline_is_measured_on_the_same_tiles(
     assert reported[-1]["baselines"].keys() == baselines.keys()
     assert sorted(path.name for path in out.iterdir()) == [
         *("capture.png", "evaluation.json", "importance.png", "map.png", "occurrences.gpkg"),
+        *("report.html", "report.json"),
     ]
+
+
+def test_the_report_has_the_baselines_beside_the_model(
+    compared: tuple[Path, list[dict[str, Any]]],
+) -> None:
+    out, events = compared
+    figures = json.loads((out / "evaluation.json").read_text(encoding="utf-8"))
+    told = json.loads((out / "report.json").read_text(encoding="utf-8"))["extras"]["baselines"]
+    for row, found in zip(told["rows"], figures["baselines"].values(), strict=True):
+        assert row["title"] == found["title"]
+        assert row["captured"][2] == pytest.approx(found["test"]["captured"]["0.1"])
+        assert row["under_curve"] == pytest.approx(found["test"]["area_under_curve"])
+        gap = found["geocfm_less_this_at_0.1"]
+        assert row["lead"] == {"value": gap["difference"], "low": gap["low"], "high": gap["high"]}
+    page = (out / "report.html").read_text(encoding="utf-8")
+    assert "Other methods on the same tiles" in page
+    (verdict,) = [e["text"] for e in events if "its keep" in e.get("text", "")]
+    assert told["sentences"][-1] == verdict
 
 
 def test_it_is_said_whether_the_model_earned_its_keep(

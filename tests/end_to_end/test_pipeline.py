@@ -65,6 +65,8 @@ def test_train_writes_the_best_the_last_and_a_log(trained: Any) -> None:
         "model.log.jsonl",
         "model.preview.png",
         "model.occurrences.gpkg",
+        "model.report.html",
+        "model.report.json",
     }
     events = json_lines(trained.stdout)
     assert written(events)[0] == str(trained.checkpoint)
@@ -73,6 +75,7 @@ def test_train_writes_the_best_the_last_and_a_log(trained: Any) -> None:
         "model.last.safetensors",
         "model.log.jsonl",
         "model.occurrences.gpkg",
+        "model.report.html",
     }
 
 
@@ -167,6 +170,7 @@ def test_evaluate_uses_the_models_own_held_out_tiles(
         )
     )
     names = ["evaluation.json", "capture.png", "map.png", "importance.png", "occurrences.gpkg"]
+    names += ["report.html", "report.json"]
     assert written(events) == [str(out / name) for name in names]
     assert sorted(path.name for path in out.iterdir()) == sorted(names)
     for picture in names[1:4]:

@@ -192,6 +192,7 @@ def test_an_evaluation_in_the_folder_one_stands_in(
     given = ("--checkpoint", trained.checkpoint, *small_region.raster_options, "--steps", 1)
     done(geocfm("evaluate", *given, "--occurrences", small_region.occurrences, "--out", "."))
     names = {"evaluation.json", "capture.png", "map.png", "importance.png", "occurrences.gpkg"}
+    names |= {"report.html", "report.json"}
     assert {path.name for path in tmp_path.iterdir()} == names
 
 

@@ -18,6 +18,13 @@ NO_EFFORT = (
     "No survey effort is given (--effort): the model learns where occurrences were found, which is "
     "also where people have looked."
 )
+LEFT_OUT = {  # of the occurrences, by the name of their count
+    "without_geometry": "without a location",
+    "filtered_out": "left out by the filter",
+    "outside": "outside the grid",
+    "duplicates": "in a cell that already had one",
+    "on_no_data": "where no layer has data",
+}
 
 
 @dataclass(frozen=True)
@@ -123,14 +130,7 @@ def _occurrence_counts(region: Region) -> dict[str, int]:
 
 
 def _occurrence_sentence(counts: dict[str, int]) -> str:
-    dropped = {
-        "without_geometry": "without a location",
-        "filtered_out": "left out by the filter",
-        "outside": "outside the grid",
-        "duplicates": "in a cell that already had one",
-        "on_no_data": "where no layer has data",
-    }
-    said = [f"{counts[key]} {words}" for key, words in dropped.items() if counts[key]]
+    said = [f"{counts[key]} {words}" for key, words in LEFT_OUT.items() if counts[key]]
     away = f" ({', '.join(said)})" if said else ""
     verb = "is" if counts["used"] == 1 else "are"
     return f"Of {_occurrences(counts['read'])} {counts['used']} {verb} used{away}."

@@ -18,7 +18,7 @@ from matplotlib.ticker import MaxNLocator, PercentFormatter
 from numpy.typing import NDArray
 from rasterio.enums import Resampling
 
-from geocfm.data.split import TEST, Split
+from geocfm.data.split import TEST, VALIDATION, Split
 from geocfm.evaluation.capture import CaptureCurve
 from geocfm.geo.grid import Grid
 from geocfm.geo.writing import atomic_path
@@ -26,7 +26,7 @@ from geocfm.geo.writing import atomic_path
 DPI = 150
 WIDEST = 900  # pixels of a map picture; larger rasters are read coarser
 WIDE = 0.6  # height over width of a map that counts as wide
-HELD_OUT, TRAINED = "#d1495b", "#30638e"
+HELD_OUT, TRAINED, VALIDATED = "#d1495b", "#30638e", "#e08e29"
 OTHERS = ("#2a9d8f", "#e9a03b", "#7b5ea7", "#6b705c", "#c77dba", "#4f9fd9")  # of other methods
 
 
@@ -147,15 +147,16 @@ def plot_map(
                     ls="--",
                 )
             )
-    for held_out, colour, marker, name in (
-        (False, "white", ".", "other occurrences"),
-        (True, HELD_OUT, "^", "held-out occurrences"),
+    for shown, colour, marker, size, name in (
+        ((roles != TEST) & (roles != VALIDATION), "white", "o", 9, "training occurrences"),
+        (roles == VALIDATION, VALIDATED, "s", 13, "validation occurrences"),
+        (roles == TEST, HELD_OUT, "^", 26, "held-out occurrences"),
     ):
-        chosen = points[(roles == TEST) == held_out]
+        chosen = points[shown]
         axes.scatter(
             chosen[:, 0],
             chosen[:, 1],
-            s=26 if held_out else 14,
+            s=size,
             c=colour,
             marker=marker,
             edgecolors="black",
@@ -166,7 +167,7 @@ def plot_map(
     _world_ticks(axes, grid)
     axes.set(xlim=(0, grid.width), ylim=(grid.height, 0))
     axes.set_title(title, fontsize=10)
-    figure.legend(loc="outside lower center", ncols=3, fontsize=8, frameon=False)
+    figure.legend(loc="outside lower center", ncols=2, fontsize=8, frameon=False)
     save_figure(figure, path, provenance)
 
 

@@ -32,7 +32,7 @@ TILE = 512  # cells along the side of a block, in working rasters and in COGs
 
 RELATIVE_ROUNDING = 1e-5  # the COG driver keeps six digits of the scale
 
-POINT_DRIVERS = {".gpkg": "GPKG", ".geojson": "GeoJSON", ".json": "GeoJSON"}
+VECTOR_DRIVERS = {".gpkg": "GPKG", ".geojson": "GeoJSON", ".json": "GeoJSON"}
 
 # The COG driver can only copy, so what it copies must already be scaled, named and tagged.
 DESCRIBED = """<VRTDataset rasterXSize="{width}" rasterYSize="{height}">
@@ -247,34 +247,88 @@ def write_points(
     GeoPackage carries description and metadata, GeoJSON the description, CSV neither.
     """
     suffix = Path(path).suffix.lower()
-    if suffix != ".csv" and suffix not in POINT_DRIVERS:
+    if suffix != ".csv" and suffix not in VECTOR_DRIVERS:
         raise UserError(
             f"Points cannot be written as '{suffix or path}'.",
             "Name the file .gpkg, .geojson or .csv.",
         )
     world = grid.to_world(points)
-    values = [np.asarray(column) for column in columns.values()]
     with atomic_path(path) as temporary:
         if suffix == ".csv":
+            values = [np.asarray(column) for column in columns.values()]
             with open(temporary, "w", newline="", encoding="utf-8") as file:
                 writer = csv.writer(file)
                 writer.writerow(["x", "y", *columns])
                 writer.writerows(zip(*world.T.tolist(), *(v.tolist() for v in values), strict=True))
             return
-        is_package = suffix == ".gpkg"
-        pyogrio.raw.write(
+        _write_features(
             temporary,
-            shapely.to_wkb(shapely.points(world)),
-            values,
-            list(columns),
-            layer=layer,
-            driver=POINT_DRIVERS[suffix],
+            grid,
+            shapely.points(world),
+            columns,
             geometry_type="Point",
-            crs=grid.crs.to_wkt(),
-            layer_options={"DESCRIPTION": description},
-            # newer ones make the GDAL of QGIS 3.22 warn that it may not read them in full
-            dataset_options={"VERSION": "1.2"} if is_package else None,
-            layer_metadata=dict(metadata) if is_package else None,
+            layer=layer,
+            description=description,
+            metadata=metadata,
         )
-        if pyogrio.read_info(temporary, force_feature_count=True)["features"] != len(world):
-            raise disk_full(Path(path).parent)
+
+
+def write_polygons(
+    path: str | os.PathLike[str],
+    grid: Grid,
+    polygons: ArrayLike,
+    columns: Mapping[str, NDArray[Any]],
+    *,
+    layer: str,
+    description: str,
+    metadata: Mapping[str, str],
+) -> None:
+    """Write multipolygons (N,), given in (column, row), as a GeoPackage in the grid's CRS.
+
+    What a masked array hides is null.
+    """
+    if Path(path).suffix.lower() != ".gpkg":
+        raise UserError(f"Polygons cannot be written as '{path}'.", "Name the file .gpkg.")
+    with atomic_path(path) as temporary:
+        _write_features(
+            temporary,
+            grid,
+            shapely.transform(np.asarray(polygons, dtype=object), grid.to_world),
+            columns,
+            geometry_type="MultiPolygon",
+            layer=layer,
+            description=description,
+            metadata=metadata,
+        )
+
+
+def _write_features(
+    path: Path,
+    grid: Grid,
+    shapes: NDArray[np.object_],
+    columns: Mapping[str, NDArray[Any]],
+    *,
+    geometry_type: str,
+    layer: str,
+    description: str,
+    metadata: Mapping[str, str],
+) -> None:
+    suffix = path.suffix.lower()
+    is_package = suffix == ".gpkg"
+    pyogrio.raw.write(
+        path,
+        shapely.to_wkb(shapes),
+        [np.ma.getdata(column) for column in columns.values()],
+        list(columns),
+        field_mask=[np.ma.getmaskarray(column) for column in columns.values()],
+        layer=layer,
+        driver=VECTOR_DRIVERS[suffix],
+        geometry_type=geometry_type,
+        crs=grid.crs.to_wkt(),
+        layer_options={"DESCRIPTION": description},
+        # newer ones make the GDAL of QGIS 3.22 warn that it may not read them in full
+        dataset_options={"VERSION": "1.2"} if is_package else None,
+        layer_metadata=dict(metadata) if is_package else None,
+    )
+    if pyogrio.read_info(path, force_feature_count=True)["features"] != len(shapes):
+        raise disk_full(path.parent)

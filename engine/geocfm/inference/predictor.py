@@ -93,8 +93,8 @@ class Predictor:
         device: torch.device,
     ) -> None:
         self.card, self.layers, self.sampling = checkpoint.card, layers, sampling
-        encoder = Encoder(self.card.layers, self.card.settings.windows)
-        self._reader = WindowReader(layers, encoder)
+        self.encoder = Encoder(self.card.layers, self.card.settings.windows)
+        self._reader = WindowReader(layers, self.encoder)
         self.members: tuple[Predictor, ...] = (self,)
         self.sampler, *others = (
             FlowSampler(network, sampling, device) for network in checkpoint.networks

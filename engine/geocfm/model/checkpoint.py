@@ -1,5 +1,8 @@
 """One .safetensors file that describes itself: weights, and a card of all that applying it needs.
 
+Beside the weights it holds the model's experience, under names of their own; files from before
+that have none.
+
 Loading reads tensors and JSON and never runs code from the file.
 """
 
@@ -21,8 +24,9 @@ import torch
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from geocfm.errors import UserError
+from geocfm.model.experience import PREFIX, ChannelLayout, Experience
 from geocfm.model.network import VelocityNetwork
-from geocfm.model.settings import SMALLEST_WINDOW, Settings
+from geocfm.model.settings import SMALLEST_WINDOW, Settings, WindowSettings
 
 FORMAT = 2  # 1 had a single network and nothing beside it
 LARGEST_WINDOW = 2**14  # cells
@@ -156,8 +160,13 @@ class ModelCard(_Card):
     @property
     def channels(self) -> int:
         """Channels of the network's input."""
-        values = sum(len(layer.classes) if layer.categorical else 1 for layer in self.layers)
-        return values + (len(self.layers) if self.settings.windows.validity_channels else 0)
+        return channel_layout(self.layers, self.settings.windows).channels
+
+
+def channel_layout(layers: Sequence[LayerCard], windows: WindowSettings) -> ChannelLayout:
+    """What each channel is that layers become."""
+    classes = (len(layer.classes) if layer.categorical else None for layer in layers)
+    return ChannelLayout(tuple(classes), windows.validity_channels)
 
 
 def _describe_layer(layer: LayerCard) -> str:
@@ -179,10 +188,14 @@ def _describe_effort(effort: EffortCard | None) -> str:
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """A model ready to use, and its card; an ensemble has several networks."""
+    """A model ready to use, its card, and what it has seen if that was kept.
+
+    An ensemble has several networks.
+    """
 
     networks: tuple[VelocityNetwork, ...]
     card: ModelCard
+    experience: Experience | None = None
 
     @property
     def network(self) -> VelocityNetwork:
@@ -190,13 +203,18 @@ class Checkpoint:
         return self.networks[0]
 
 
-def checkpoint_bytes(members: Sequence[dict[str, torch.Tensor]], card: ModelCard) -> bytes:
+def checkpoint_bytes(
+    members: Sequence[dict[str, torch.Tensor]],
+    card: ModelCard,
+    experience: Experience | None = None,
+) -> bytes:
     """The file's content from the weights of each member; the caller writes it atomically."""
     tensors = {
         _prefix(number) + name: tensor.detach().cpu().contiguous()
         for number, weights in enumerate(members)
         for name, tensor in weights.items()
     }
+    tensors |= experience.to_tensors() if experience is not None else {}
     return safetensors.torch.save(tensors, metadata={_KEY: card.model_dump_json()})
 
 
@@ -217,6 +235,7 @@ def load_checkpoint(path: str | Path, device: torch.device) -> Checkpoint:
     with _open(path) as file:
         card = _parse_card(path, file.metadata() or {})
         tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+    seen = {name: tensors.pop(name) for name in list(tensors) if name.startswith(PREFIX)}
     members = _members(tensors, card)
     if not all(_fit(weights, card) for weights in members):
         raise UserError(
@@ -229,7 +248,7 @@ def load_checkpoint(path: str | Path, device: torch.device) -> Checkpoint:
         network = VelocityNetwork(card.channels, card.settings.network)
         network.load_state_dict(weights)
         networks.append(network.eval().requires_grad_(False).to(device))
-    return Checkpoint(tuple(networks), card)
+    return Checkpoint(tuple(networks), card, _experience(path, seen, card))
 
 
 def _members(tensors: dict[str, torch.Tensor], card: ModelCard) -> list[dict[str, torch.Tensor]]:
@@ -244,6 +263,17 @@ def _members(tensors: dict[str, torch.Tensor], card: ModelCard) -> list[dict[str
         else:
             found[0][name] = tensor
     return found
+
+
+def _experience(path: Path, tensors: dict[str, torch.Tensor], card: ModelCard) -> Experience | None:
+    if not tensors:
+        return None
+    try:
+        return Experience.from_tensors(tensors, channel_layout(card.layers, card.settings.windows))
+    except ValueError:
+        raise UserError(
+            f"What {path} holds of the model's experience does not fit its card.", DAMAGED
+        ) from None
 
 
 @contextmanager

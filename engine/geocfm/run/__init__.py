@@ -22,16 +22,18 @@ from geocfm.job import (
     SampleJob,
     SyntheticBenchmarkJob,
     SynthJob,
+    TargetsJob,
     TrainJob,
     WritingJob,
 )
 from geocfm.model.checkpoint import load_card
-from geocfm.results import OCCURRENCES, results_of
+from geocfm.results import OCCURRENCES, REPORT, results_of
 from geocfm.run.apply import run_map, run_sample
 from geocfm.run.evaluate import run_evaluate
 from geocfm.run.learn import run_check, run_train
 from geocfm.run.provenance import trace
 from geocfm.run.synth import run_synth
+from geocfm.run.targets import run_targets
 from geocfm.run.workplace import Workplace, made_before, tidy, working
 
 
@@ -87,6 +89,7 @@ _WRITING: dict[type[WritingJob], Callable[[Any, Workplace, Reporter], None]] = {
     TrainJob: run_train,
     MapJob: run_map,
     SampleJob: run_sample,
+    TargetsJob: run_targets,
     EvaluateJob: run_evaluate,
     MemoryJob: run_memory,
     MosaicJob: run_regional_benchmark,
@@ -110,6 +113,8 @@ def run_job(job: Job, reporter: Reporter) -> None:
         for path in others:
             if path.name.endswith(OCCURRENCES) and path.exists():
                 reporter.wrote("occurrences", path, "those that were used")
+            elif path.name.endswith(REPORT[0]) and path.exists():
+                reporter.wrote("report", path, "the report, to be read in a browser")
         return
     with working(job, provenance) as place:
         if place.continued and not isinstance(job, TrainJob):  # which says from which iteration

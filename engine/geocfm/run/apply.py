@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+import numpy as np
+import rasterio
 import torch
 
 from geocfm.errors import UserError
 from geocfm.events import Reporter
 from geocfm.geo.area import Area, read_area
-from geocfm.geo.grid import Grid
+from geocfm.geo.grid import Grid, Window
 from geocfm.geo.rasters import Layer, Stack, grid_like, layer_grid
-from geocfm.geo.writing import Band, write_cog, write_points
+from geocfm.geo.writing import Band, open_raster_for_blocks, write_cog, write_points
 from geocfm.inference.density import choose_density
+from geocfm.inference.experience_map import OUTSIDE, ExperienceMap, OutsideTally
 from geocfm.inference.parts import Parts
 from geocfm.inference.predictor import Predictor
 from geocfm.inference.regional_draws import draw_region
@@ -35,6 +38,7 @@ from geocfm.inference.window_survey import choose_combination
 from geocfm.job import ApplyingJob, MapJob, MappingJob, RegionJob, SampleJob
 from geocfm.model.checkpoint import ModelCard, load_checkpoint
 from geocfm.model.device import choose_device
+from geocfm.model.experience import Experience
 from geocfm.results import sidecar
 from geocfm.run.inputs import given_layers
 from geocfm.run.needs import (
@@ -58,6 +62,7 @@ UNCERTAINTY = {  # bands: their units and what they mean
         "mutual information between member and place, per expected occurrence: 0 where all members "
         "agree.",
     ),
+    OUTSIDE: ("1", "1 where the layers together are unlike all that the model has seen, else 0."),
 }
 MONTE_CARLO_ERROR = {
     MONTE_CARLO: (
@@ -66,6 +71,7 @@ MONTE_CARLO_ERROR = {
         "uncertainty about geology: more draws make it smaller.",
     )
 }
+MAP_PARTS = "strips"  # folder of the finished parts of a map, in the work folder
 
 
 @dataclass(frozen=True)
@@ -78,6 +84,7 @@ class Application:
     predictor: Predictor
     area: Area | None
     device: torch.device
+    experience: Experience | None
 
     @property
     def grid(self) -> Grid:
@@ -125,7 +132,10 @@ def applying(job: ApplyingJob, reporter: Reporter) -> Iterator[Application]:
         shown = found.grid if found.area is None else found.grid.subgrid(found.area.bounds)
         reporter.note(f"The region has {shown.describe()}.")
         predictor = Predictor(checkpoint, stack, sampling, device)
-        yield Application(card, found.training_grid, stack, predictor, found.area, device)
+        yield Application(
+            *(card, found.training_grid, stack, predictor, found.area, device),
+            checkpoint.experience,
+        )
         for sentence in predictor.warnings():
             reporter.warn(sentence)
 
@@ -173,6 +183,12 @@ def _tags(card: ModelCard, provenance: Provenance) -> dict[str, str]:
 def run_map(job: MapJob, place: Workplace, reporter: Reporter) -> None:
     """Relative density over the region, as a Cloud Optimized GeoTIFF, and its uncertainty."""
     with applying(job, reporter) as work:
+        if job.uncertainty and work.experience is None and not work.card.others:
+            raise UserError(
+                "This model is one network and does not know what it has seen, so it cannot tell "
+                "its uncertainty.",
+                "Train it again, with --ensemble 3 for the disagreement of three networks.",
+            )
         repetitions = REPETITIONS if job.monte_carlo_error else 1
         raw = raw_map(work, work.area, job, place, reporter, repetitions)
         tags = _tags(work.card, place.provenance)
@@ -182,7 +198,13 @@ def run_map(job: MapJob, place: Workplace, reporter: Reporter) -> None:
             bands=[Band(1, DENSITY, UNIT, 1 / raw.mean)],
             tags=tags,
         )
-        beside = _write_beside(job, raw, place, tags)
+        beside = {}
+        if job.uncertainty:
+            beside["uncertainty.tif"] = job.uncertainty
+            _write_uncertainty(work, raw, place, tags, reporter)
+        if job.monte_carlo_error:
+            beside["monte_carlo.tif"] = job.monte_carlo_error
+            _write_bands(raw.path, raw.bands, MONTE_CARLO_ERROR, place, "monte_carlo.tif", tags)
     for name, path in beside.items():
         place.deliver(name, path)
     place.deliver("map.tif", job.out)
@@ -197,29 +219,67 @@ def run_map(job: MapJob, place: Workplace, reporter: Reporter) -> None:
         )
 
 
-def _write_beside(
-    job: MapJob, raw: RawMap, place: Workplace, tags: dict[str, str]
-) -> dict[str, Path]:
-    """The rasters that say how far the map can be trusted: their names here, and where they go."""
-    wanted = {
-        "uncertainty.tif": (job.uncertainty, UNCERTAINTY),
-        "monte_carlo.tif": (job.monte_carlo_error, MONTE_CARLO_ERROR),
-    }
-    found = {}
-    for name, (path, meanings) in wanted.items():
-        if path is None:
-            continue
-        chosen = [
-            Band(raw.bands.index(band) + 1, band, unit)
-            for band, (unit, _) in meanings.items()
-            if band in raw.bands
-        ]
-        said = " ".join(f"{band.name}: {meanings[band.name][1]}" for band in chosen)
-        write_cog(
-            raw.path, place.folder / name, bands=chosen, tags={**tags, "GEOCFM_MEANING": said}
+def _write_uncertainty(
+    work: Application,
+    raw: RawMap,
+    place: Workplace,
+    tags: dict[str, str],
+    reporter: Reporter,
+) -> None:
+    """How members disagree, and where the layers are unlike what the model has seen."""
+    told = [band for band in raw.bands if band in UNCERTAINTY]
+    if work.experience is None:
+        _write_bands(raw.path, raw.bands, UNCERTAINTY, place, "uncertainty.tif", tags)
+        return
+    if not told:
+        reporter.note(
+            "The model is one network, so nobody can disagree with it: the uncertainty only tells "
+            "where the layers lie outside what it has seen. Train with --ensemble 3 for more."
         )
-        found[name] = path
-    return found
+    predictor, area = work.predictor, work.area
+    shown = work.grid.window() if area is None else area.bounds
+    seen = ExperienceMap(
+        work.experience, predictor.encoder, work.stack, predictor.window_size, area
+    )
+    tally = OutsideTally(work.grid)
+    stage = reporter.stage("Looking for what is unlike all seen before")
+    path, done = place.folder / "uncertainty_raw.tif", 0
+    grid = work.grid.subgrid(shown)
+    with (
+        rasterio.open(raw.path) as source,
+        open_raster_for_blocks(path, grid, count=len(told) + 1) as raster,
+    ):
+        for block in seen.blocks():
+            tally.add(block)
+            at = block.window
+            place_in = Window(at.row - shown.row, at.col - shown.col, at.height, at.width)
+            outside = (block.dissimilarity > 1).astype(np.float32)
+            outside[np.isnan(block.dissimilarity)] = np.nan
+            numbers = [raw.bands.index(band) + 1 for band in told]
+            values = source.read(numbers, window=place_in.to_rasterio())
+            raster.write(np.concatenate([values, outside[None]]), window=place_in.to_rasterio())
+            done += at.height * at.width
+            stage(done, shown.height * shown.width)
+    reporter.note(tally.sentence())
+    _write_bands(path, [*told, OUTSIDE], UNCERTAINTY, place, "uncertainty.tif", tags)
+
+
+def _write_bands(
+    path: Path,
+    there: Sequence[str],
+    meanings: Mapping[str, tuple[str, str]],
+    place: Workplace,
+    name: str,
+    tags: dict[str, str],
+) -> None:
+    """Those bands of a raster that have a meaning here, as a result in the work folder."""
+    chosen = [
+        Band(there.index(band) + 1, band, unit)
+        for band, (unit, _) in meanings.items()
+        if band in there
+    ]
+    said = " ".join(f"{band.name}: {meanings[band.name][1]}" for band in chosen)
+    write_cog(path, place.folder / name, bands=chosen, tags={**tags, "GEOCFM_MEANING": said})
 
 
 def raw_map(
@@ -243,7 +303,7 @@ def raw_map(
     if not place.continued:  # else a part of it is there already
         cells = shown.height * shown.width * members * repetitions
         ensure_room(place.folder.parent, map_disk_bytes(cells), "The map")
-    parts = Parts(place.folder / "strips")
+    parts = Parts(place.folder / MAP_PARTS)
     densities = FlowDensities(
         work.predictor,
         area,

@@ -9,14 +9,16 @@ from typing import TYPE_CHECKING
 from geocfm.data.split import Split
 from geocfm.evaluation.comparison import held_out_captured
 from geocfm.evaluation.evaluate import Evaluation, evaluate_map
+from geocfm.evaluation.report.content import Extras
 from geocfm.events import Reporter
 from geocfm.geo.occurrences import Occurrences
 from geocfm.job import EvaluateJob, baseline_names
-from geocfm.results import results_of
+from geocfm.results import report_of, results_of
 from geocfm.run.apply import Application, applying, raw_map
 from geocfm.run.importance import ensure_importance_fits, measure_importance
 from geocfm.run.inputs import open_occurrences, write_occurrences
 from geocfm.run.needs import map_disk_bytes
+from geocfm.run.reporting import MAP_TITLE, Measured, baselines_of, tell_report, write_report
 from geocfm.run.room import ensure_room
 from geocfm.run.workplace import Workplace
 
@@ -34,7 +36,9 @@ def run_evaluate(job: EvaluateJob, place: Workplace, reporter: Reporter) -> None
     """Capture curves on held-out and training tiles, as JSON and pictures."""
     from geocfm.evaluation.plots import plot_capture, plot_map  # matplotlib takes half a second
 
-    figures, capture, picture, used, *chart = results_of(job)
+    figures, capture, picture, used, *more = results_of(job)
+    report = report_of(job)
+    chart = [path for path in more if path not in report]
     provenance = place.provenance.model_dump_json()
     with applying(job, reporter) as work, ExitStack() as files:
         grid = work.grid
@@ -82,11 +86,28 @@ def run_evaluate(job: EvaluateJob, place: Workplace, reporter: Reporter) -> None
             grid,
             occurrences.points,
             split.on_grid(grid, work.training_grid),
-            "Prospectivity and known occurrences",
+            MAP_TITLE,
             provenance,
         )
+        found = Measured(
+            name=job.checkpoint.stem,
+            card=work.card,
+            layers=work.stack,
+            occurrences=occurrences,
+            split=split.on_grid(grid, work.training_grid),
+            raw=raw,
+            evaluation=evaluation,
+            picture=place.folder / picture.name,
+            log=job.checkpoint.with_name(f"{job.checkpoint.stem}.log.jsonl"),
+            warnings=(*occurrences.warnings, *work.predictor.warnings()),
+        )
+        extras = Extras(
+            baselines=baselines_of(beside) if beside else None,
+            importance=importance.layers if importance else (),
+        )
+        write_report(found, extras, place, reporter)
         write_occurrences(place, used, grid, occurrences.points, occurrences.ids)
-    for path in (capture, picture, *chart, figures):
+    for path in (capture, picture, *chart, *report, figures):
         place.deliver(path.name, path)
     _tell(evaluation, reporter)
     for sentence in beside.sentences() if beside else []:
@@ -100,6 +121,7 @@ def run_evaluate(job: EvaluateJob, place: Workplace, reporter: Reporter) -> None
     for path in chart:
         reporter.wrote("picture", path, "which layers matter")
     reporter.wrote("occurrences", used, f"{len(occurrences.ids)} occurrences used")
+    tell_report(report, reporter)
 
 
 def _prepare_baselines(

@@ -12,12 +12,12 @@ from geocfm.geo.grid import Floats, Grid
 from geocfm.geo.occurrences import Occurrences, read_occurrences
 from geocfm.geo.rasters import Layer, find_layers
 from geocfm.geo.writing import write_points
-from geocfm.job import ApplyingJob, LearningJob, OccurrenceInput
+from geocfm.job import ApplyingJob, KnownOccurrences, LearningJob, TargetsJob
 from geocfm.run.provenance import TAG
 from geocfm.run.workplace import Workplace
 
 
-def given_layers(job: LearningJob | ApplyingJob) -> list[Layer]:
+def given_layers(job: LearningJob | ApplyingJob | TargetsJob) -> list[Layer]:
     """The layers that the job names, with what it says of them."""
     classes = job.classes if isinstance(job, LearningJob) else ()
     return find_layers(job.raster, classes, job.raster_crs, job.nodata)
@@ -40,8 +40,9 @@ def write_occurrences(
     place.deliver("occurrences.gpkg", path)
 
 
-def open_occurrences(job: OccurrenceInput, grid: Grid, where: Sequence[str]) -> Occurrences:
-    """The job's occurrences on the grid, filtered."""
+def open_occurrences(job: KnownOccurrences, grid: Grid, where: Sequence[str]) -> Occurrences:
+    """The job's occurrences, which must be given, on the grid, filtered."""
+    assert job.occurrences is not None
     return read_occurrences(
         job.occurrences,
         grid,

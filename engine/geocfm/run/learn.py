@@ -18,8 +18,9 @@ import torch
 from geocfm.data.preflight import Preflight, inspect_region
 from geocfm.data.region import Region, prepare_region
 from geocfm.data.region_batches import RegionBatches
+from geocfm.data.seen_cells import gather_experience
 from geocfm.data.split import TRAIN
-from geocfm.errors import Interrupted, UserError
+from geocfm.errors import Cancelled, Interrupted, UserError
 from geocfm.events import Reporter
 from geocfm.geo.area import Area, read_area
 from geocfm.geo.grid import Grid
@@ -42,10 +43,12 @@ from geocfm.model.device import choose_device, describe_device
 from geocfm.model.network import VelocityNetwork, new_network
 from geocfm.model.settings import Settings, change_settings, choose_preset
 from geocfm.results import fold_results, results_of, unfinished_model
+from geocfm.run.apply import MAP_PARTS
 from geocfm.run.folds import OUT_OF_FOLD, CrossValidation, all_of_role, cross_validate
 from geocfm.run.inputs import given_layers, open_occurrences, write_occurrences
 from geocfm.run.needs import ensure_learning_fits
 from geocfm.run.provenance import TAG, Provenance
+from geocfm.run.reporting import report_on_training, tell_report
 from geocfm.run.workplace import Workplace, remove_unfinished
 from geocfm.training.loop import train
 from geocfm.training.losses import flow_loss
@@ -170,6 +173,11 @@ def run_train(job: TrainJob, place: Workplace, reporter: Reporter) -> None:
             region = region.with_split(all_of_role(region.split, TRAIN))
             settings = with_iterations(settings, validated.iterations)
 
+        noting = reporter.stage("Noting what is seen")
+        experience = gather_experience(
+            region, region.starts["train"], settings.training, job.seed, noting
+        )
+
         def card(snapshot: Snapshot, others: Sequence[MemberCard] = ()) -> ModelCard:
             return make_card(region, settings, job, found, snapshot, place.provenance, others)
 
@@ -179,7 +187,8 @@ def run_train(job: TrainJob, place: Workplace, reporter: Reporter) -> None:
                 MemberCard(seed=one.seed, iterations=other.iteration, metrics=other.metrics)
                 for one, other in zip(ensemble[1:], others, strict=False)
             ]
-            content = checkpoint_bytes([one.weights for one in members], card(first, cards))
+            weights = [one.weights for one in members]
+            content = checkpoint_bytes(weights, card(first, cards), experience)
             (place.folder / name).write_bytes(content)
 
         def keep(*best: Snapshot) -> None:
@@ -206,6 +215,7 @@ def run_train(job: TrainJob, place: Workplace, reporter: Reporter) -> None:
             reporter.note(f"Going on from iteration {earlier.position.iteration}.")
         elif place.continued and (place.folder / STATE).exists():
             discard_state(place.folder)
+            shutil.rmtree(place.folder / MAP_PARTS, ignore_errors=True)  # of another model's map
             reporter.warn("The state of the interrupted run cannot be used; training begins anew.")
         log_file = place.folder / "log.jsonl"
         with _open_log(log_file, place.provenance, afresh=earlier is None) as log:
@@ -243,17 +253,25 @@ def run_train(job: TrainJob, place: Workplace, reporter: Reporter) -> None:
         # until the best is in place an interrupted run still needs its own log
         shutil.copyfile(log_file, place.folder / "log")
         write_occurrences(place, occurrences, region.grid, region.points, region.ids)
+        if result.stopped_early:
+            reporter.note("Stopped early: validation no longer improved.")
+        reporter.note(
+            f"{result.last.iteration} iterations in {result.seconds / 60:.1f} minutes; best at "
+            f"iteration {best.iteration}{_validation(best)}."
+        )
+        pooled = None if validated is None else validated.rates
+        try:
+            report = report_on_training(
+                job, region, "best", log_file, pooled, device, place, reporter
+            )
+        except Cancelled:
+            keep(*members)
+            raise
         if validated is not None:
             _write_folds(job, validated, place)
-        for name, path in (("last", last), ("log", log_path), ("best", job.out)):
+        for name, path in (("last", last), ("log", log_path), *report.items(), ("best", job.out)):
             place.deliver(name, path)
     remove_unfinished(job)
-    if result.stopped_early:
-        reporter.note("Stopped early: validation no longer improved.")
-    reporter.note(
-        f"{result.last.iteration} iterations in {result.seconds / 60:.1f} minutes; best at "
-        f"iteration {best.iteration}{_validation(best)}."
-    )
     judged = "validation_loss" in best.metrics
     chosen = "the best model on the validation tiles" if judged else "the last model"
     reporter.wrote("checkpoint", job.out, chosen)
@@ -264,6 +282,8 @@ def run_train(job: TrainJob, place: Workplace, reporter: Reporter) -> None:
         out_of_fold, figures = fold_results(job)
         reporter.wrote("out-of-fold", out_of_fold, "map of tiles by models that never saw them")
         reporter.wrote("evaluation", figures, "how well that map finds all occurrences")
+    if report:
+        tell_report(list(report.values()), reporter)
 
 
 def _cross_validate(

@@ -22,7 +22,7 @@ from rasterio.errors import RasterioError
 from geocfm.errors import UserError
 from geocfm.geo.layers import find_effort, find_layers
 from geocfm.geo.vectors import missing_file
-from geocfm.job import ApplyingJob, Job, LearningJob
+from geocfm.job import ApplyingJob, Job, LearningJob, TargetsJob
 from geocfm.layer_spec import is_dataset_name
 from geocfm.model.checkpoint import load_card
 from geocfm.results import sidecar
@@ -30,6 +30,7 @@ from geocfm.versions import software_versions
 
 TAG = "GEOCFM_PROVENANCE"
 INPUT_FILES = ("checkpoint", "occurrences", "like", "aoi")
+MAPS = ("map", "uncertainty")  # inputs of targets; elsewhere they may be results
 COMPANIONS = {".shp": (".dbf", ".shx", ".prj")}  # a shapefile's attributes change without it
 DATABASES = (".gpkg", ".sqlite")
 LARGEST_HASHED = 256 * 2**20
@@ -111,13 +112,13 @@ def command_of(job: Job) -> str:
 
 
 def _inputs(job: Job) -> Iterator[InputFile]:
-    if isinstance(job, LearningJob | ApplyingJob):
+    if isinstance(job, LearningJob | ApplyingJob | TargetsJob):
         for layer in find_layers(job.raster):
             yield _input_file(f"layer {layer.name}, band {layer.band}", Path(layer.path))
     if isinstance(job, LearningJob) and job.effort:
         effort = find_effort(job.effort)
         yield _input_file(f"effort, band {effort.band}", Path(effort.path))
-    for name in INPUT_FILES:
+    for name in (*MAPS, *INPUT_FILES) if isinstance(job, TargetsJob) else INPUT_FILES:
         path: Path | None = getattr(job, name, None)
         if path is not None:
             yield _input_file(name, path)

@@ -4,18 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 
 from geocfm.errors import UserError
-from geocfm.job import ApplyingJob, EvaluateJob, Job, LearningJob, TrainJob, WritingJob
+from geocfm.job import (
+    ApplyingJob,
+    EvaluateJob,
+    Job,
+    LearningJob,
+    TargetsJob,
+    TrainJob,
+    WritingJob,
+)
 from geocfm.job_file import place
 from geocfm.layer_spec import is_dataset_name
 from geocfm.model.checkpoint import load_card
 from geocfm.model.device import choose_device
+from geocfm.results import read_paths
 from geocfm.run.apply import find_region
 from geocfm.run.inputs import given_layers, open_occurrences
 from geocfm.run.learn import choose_settings, find_data
 from geocfm.run.provenance import trace
+from geocfm.run.targets import opened
 from geocfm.run.workplace import ensure_place, made_before
 
 
@@ -23,8 +32,7 @@ def problems_of(job: Job, coming: set[str]) -> list[str]:
     """Sentences; ``coming`` are those of its inputs that earlier jobs will have written."""
     problems = [
         f"{name}: '{path}' does not exist."
-        for name, path in job
-        if isinstance(path, Path) and name != "out"
+        for name, path in read_paths(job).items()
         if not (path.exists() or place(path) in coming or is_dataset_name(path.as_posix()))
     ]
     if isinstance(job, TrainJob | ApplyingJob):
@@ -42,6 +50,9 @@ def problems_of(job: Job, coming: set[str]) -> list[str]:
             find_data(job)
         if complete and isinstance(job, ApplyingJob):
             _look_at_region(job)
+        if complete and isinstance(job, TargetsJob):
+            with opened(job):
+                pass
     with _noted(problems):
         if isinstance(job, WritingJob) and not is_done(job):
             ensure_place(job, trace(job) if complete else None)

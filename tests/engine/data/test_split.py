@@ -9,6 +9,7 @@ from geocfm.data.split import (
     TRAIN,
     VALIDATION,
     Split,
+    fold_splits,
     split_tiles,
     tile_edges,
 )
@@ -196,3 +197,23 @@ def test_card_round_trip():
         before, after = getattr(split, name), getattr(back, name)
         np.testing.assert_array_equal(before, after)
         assert before.dtype == after.dtype
+
+
+@pytest.mark.parametrize("folds", [2, 3, 5])
+def test_in_folds_every_tile_is_held_out_once(folds):
+    grid = make_grid(400, 300)
+    points = scattered(grid, 300)
+    whole = split_tiles(grid, 50, points, WindowSettings())
+    splits = fold_splits(whole, points, folds, WindowSettings())
+    assert len(splits) == folds
+    held_out = np.sum([split.roles == TEST for split in splits], axis=0)
+    assert (held_out == 1).all()
+    for split in splits:
+        assert np.array_equal(split.row_edges, whole.row_edges)
+        roles = split.role_of_points(points)
+        assert (roles == TEST).sum() == pytest.approx(300 / folds, abs=25)
+        chooses = (split.roles == VALIDATION).sum()
+        assert chooses == round(0.15 * (split.roles != TEST).sum())
+        assert (split.roles == TRAIN).any()
+    again = fold_splits(whole, points, folds, WindowSettings())
+    assert all(np.array_equal(a.roles, b.roles) for a, b in zip(splits, again, strict=True))

@@ -16,6 +16,7 @@ from geocfm.geo.writing import (
     open_raster_for_blocks,
     write_cog,
     write_points,
+    write_polygons,
 )
 from rasterio.crs import CRS
 from rasterio.transform import Affine
@@ -208,3 +209,44 @@ def test_folders_are_made_and_impossible_places_explained(tmp_path):
         write_points(
             tmp_path / "p.doc", GRIDS["degrees"], [], {}, layer="", description="", metadata={}
         )
+
+
+def test_polygons_lie_where_they_should_and_know_what_is_missing(tmp_path):
+    path, grid = tmp_path / "targets.gpkg", GRIDS["rotated"]
+    ring = shapely.box(299, 199, 302, 202).difference(shapely.box(300, 200, 301, 201))
+    pair = [shapely.box(0, 0, 1, 1), shapely.box(1, 1, 2, 2)]
+    write_polygons(
+        path,
+        grid,
+        [shapely.multipolygons([ring]), shapely.multipolygons(pair)],
+        {
+            "rank": np.array([1, 2], dtype=np.int32),
+            "known": np.ma.masked_array(np.array([7, 0]), [False, True]),
+            "km": np.ma.masked_array([0.0, 2.5], [True, False]),
+            "layers": np.ma.masked_array(np.array(["Bouguer & ü", ""], dtype=object), [0, 1]),
+        },
+        layer="targets",
+        description="where to look",
+        metadata={"SEED": "7"},
+    )
+    meta, _, geometry, (rank, known, km, layers) = pyogrio.raw.read(path, layer="targets")
+    assert CRS.from_user_input(meta["crs"]) == grid.crs
+    assert meta["geometry_type"] == "MultiPolygon"
+    assert rank.tolist() == [1, 2]
+    assert known[0] == 7
+    assert np.isnan(known[1])
+    assert np.isnan(km[0])
+    assert km[1] == 2.5
+    assert layers.tolist() == ["Bouguer & ü", None]
+    first, second = shapely.from_wkb(geometry)
+    assert first.area == pytest.approx(8 * 250**2)
+    assert second.area == pytest.approx(2 * 250**2)
+    assert len(second.geoms) == 2
+    hole = shapely.Polygon(first.geoms[0].interiors[0]).centroid
+    place = reproject_points(np.array([(hole.x, hole.y)]), grid.crs, LONLAT)
+    np.testing.assert_allclose(place, PLACE, atol=1e-6)
+    info = pyogrio.read_info(path, layer="targets")
+    assert info["layer_metadata"]["SEED"] == "7"
+    assert b"where to look" in path.read_bytes()
+    with pytest.raises(UserError, match=r"\.gpkg"):
+        write_polygons(tmp_path / "t.shp", grid, [], {}, layer="t", description="", metadata={})

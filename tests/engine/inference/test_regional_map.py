@@ -21,8 +21,18 @@ from geocfm.inference.parts import Parts
 from geocfm.inference.predictor import Predictor
 from geocfm.inference.region_windows import batches_of, region_mosaic
 from geocfm.inference.regional_draws import Draws, draw_region
-from geocfm.inference.regional_map import FlowDensities, RawMap, map_windows, write_raw_map
+from geocfm.inference.regional_map import (
+    DENSITY,
+    INFORMATION,
+    MONTE_CARLO,
+    VARIATION,
+    FlowDensities,
+    RawMap,
+    map_windows,
+    write_raw_map,
+)
 from geocfm.model.checkpoint import Checkpoint
+from geocfm.model.network import new_network
 from numpy.typing import NDArray
 from scipy.stats import chi2
 from small_data import COLUMNS, DEGREES, HOLE, ROWS, UTM, SmallRegion, in_hole, write_region
@@ -327,3 +337,83 @@ def test_batches_stay_within_a_row_of_windows() -> None:
     assert [window for batch in batches for window in batch] == windows
     assert all(len({window.row for window in batch}) == 1 for batch in batches)
     assert {len(batch) for batch in batches} == {22, 23, 24, 31}
+
+
+@pytest.fixture(scope="module")
+def pair(predictor: Predictor, checkpoint: Checkpoint) -> Predictor:
+    """An ensemble of the small model and of one that never learned."""
+    card = checkpoint.card
+    other = new_network(card.channels, card.settings, 9).eval()
+    torch.nn.init.normal_(other.score.weight, std=0.3, generator=torch.Generator().manual_seed(1))
+    both = Checkpoint((checkpoint.network, other), card)
+    return Predictor(both, predictor.layers, predictor.sampling, CPU)
+
+
+def read_bands(raw: RawMap) -> dict[str, NDArray[np.float64]]:
+    with rasterio.open(raw.path) as source:
+        values = source.read().astype(np.float64)
+    return dict(zip(raw.bands, values, strict=True))
+
+
+@pytest.mark.parametrize("combine", ["average", "head"])
+def test_an_ensemble_has_the_mean_density_and_tells_how_its_members_disagree(
+    pair: Predictor, tmp_path: Path, combine: str
+) -> None:
+    together = raw_map(tmp_path / "both.tif", pair, None, combine, 1, "head")
+    alone = np.stack(
+        [
+            values_of(raw_map(tmp_path / f"{number}.tif", member, None, combine, 1, "head"))
+            for number, member in enumerate(pair.members)
+        ]
+    )
+    bands = read_bands(together)
+    assert list(bands) == [DENSITY, VARIATION, INFORMATION]
+    mean = alone.mean(axis=0)
+    assert bands[DENSITY] / together.mean == pytest.approx(mean, rel=1e-4, nan_ok=True)
+    expected = alone.std(axis=0) / mean
+    assert bands[VARIATION] == pytest.approx(expected, rel=1e-3, abs=1e-5, nan_ok=True)
+    ratio = alone / mean
+    nats = (ratio * np.log(ratio)).mean(axis=0)
+    assert bands[INFORMATION] == pytest.approx(nats, rel=1e-3, abs=1e-5, nan_ok=True)
+    assert np.nanmin(bands[INFORMATION]) > -1e-6
+    assert np.nanmean(expected) > 0.05
+
+
+def test_repeated_maps_tell_their_monte_carlo_error(predictor: Predictor, tmp_path: Path) -> None:
+    raw = raw_map(tmp_path / "raw.tif", predictor, None, "average", 1, "kde", repetitions=4)
+    bands = read_bands(raw)
+    assert list(bands) == [DENSITY, MONTE_CARLO]
+    others = np.stack(
+        [
+            values_of(raw_map(tmp_path / f"{seed}.tif", predictor, None, "average", seed))
+            for seed in (11, 12, 13, 14)
+        ]
+    )
+    density = bands[DENSITY] / raw.mean
+    dense = np.nan_to_num(density) > 0.5
+    seen = others.std(axis=0, ddof=1)[dense] / np.sqrt(4) / density[dense]
+    told = bands[MONTE_CARLO][dense]
+    assert np.sqrt((told**2).mean()) == pytest.approx(np.sqrt((seen**2).mean()), rel=0.3)
+
+
+def test_a_temperature_is_an_exponent_of_the_density(predictor: Predictor, tmp_path: Path) -> None:
+    parts = Parts(tmp_path / "parts")
+    densities = FlowDensities(predictor, None, "head", "head", 1, parts, quiet())
+    stage = quiet().stage("Mapping")
+    plain, flat = (
+        values_of(write_raw_map(tmp_path / "raw.tif", densities, None, parts, stage, exponent))
+        for exponent in (1.0, 0.5)
+    )
+    root = np.sqrt(plain)
+    assert flat == pytest.approx(root / np.nanmean(root), rel=1e-4, nan_ok=True)
+
+
+def test_draws_of_an_ensemble_follow_its_map(pair: Predictor, tmp_path: Path) -> None:
+    mapped = values_of(raw_map(tmp_path / "raw.tif", pair, None, "head", 1, "head"))
+    drawn = draws(pair, None, 3000, 3, "head", 1)
+    counts = in_blocks(counts_by_cell(drawn.points))
+    expected = in_blocks(mapped)
+    assert np.corrcoef(expected.ravel(), counts.ravel())[0, 1] > 0.95
+    col, row = np.floor(drawn.points).astype(int).T
+    difference = drawn.log_relative_density - np.log(mapped[row, col])
+    assert abs(np.median(difference)) < 0.25

@@ -16,10 +16,12 @@ from geocfm.model.checkpoint import (
     ModelCard,
     OccurrenceCard,
     SplitCard,
+    channel_layout,
     checkpoint_bytes,
     load_card,
     load_checkpoint,
 )
+from geocfm.model.experience import Experience
 from geocfm.model.network import VelocityNetwork
 from geocfm.model.settings import PRESETS, Settings, change_settings
 from geocfm.versions import software_versions
@@ -104,6 +106,19 @@ def test_round_trip(path):
         again = loaded.network.velocity(loaded.network.encode(images), where, t, image)
     assert torch.equal(moved, again)
     assert (moved != 0).all()
+
+
+def test_experience_comes_back_and_older_files_have_none(path, tmp_path):
+    assert load_checkpoint(path, CPU).experience is None
+    layout = channel_layout(CARD.layers, CARD.settings.windows)
+    seen = Experience(torch.randn(7, layout.channels), 0.6, layout)
+    later = tmp_path / "later.safetensors"
+    later.write_bytes(checkpoint_bytes([make_network().state_dict()], CARD, seen))
+    loaded = load_checkpoint(later, CPU)
+    assert torch.equal(loaded.experience.references, seen.references)
+    assert (loaded.experience.radius, loaded.experience.layout) == (0.6, layout)
+    before, after = load_checkpoint(path, CPU).network.state_dict(), loaded.network.state_dict()
+    assert all(torch.equal(before[name], after[name]) for name in before)
 
 
 def test_weights_in_another_memory_order_come_back(tmp_path):

@@ -1,0 +1,171 @@
+"""A report in plain words: what was found, how good it is, and what it does not say."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from geocfm.evaluation.calibration import Calibration
+from geocfm.evaluation.rates import CapturedAt, Estimate, RateCurve
+from geocfm.evaluation.report.content import Report
+
+HEADLINE_SHARE = 0.1  # of the area
+FEW_TILES = 6  # fewer tell little of other tiles, and their interval is too narrow
+WITHIN_LUCK = 1.5  # times the distance of a perfect map's calibration that luck may explain
+SHARP = 0.02  # mean distance to one side of the diagonal that is worth a word
+
+
+@dataclass(frozen=True)
+class Summary:
+    """Sentences, the most important first."""
+
+    found: tuple[str, ...]
+    worth: tuple[str, ...]
+    caveats: tuple[str, ...]
+
+
+def summarise(report: Report) -> Summary:
+    """The report for somebody who reads nothing else of it."""
+    return Summary(tuple(_found(report)), tuple(_worth(report)), tuple(_caveats(report)))
+
+
+def percent(share: float) -> str:
+    """68 %, or 5.6 % of what is below a tenth."""
+    hundredths = 100 * share
+    small = 0 < abs(hundredths) < 9.95
+    return f"{hundredths:.1f} %" if small else f"{hundredths:.0f} %"
+
+
+def interval(estimate: Estimate) -> str:
+    """60 to 75 %; empty without an interval."""
+    if estimate.low is None or estimate.high is None:
+        return ""
+    return f"{100 * estimate.low:.0f} to {100 * estimate.high:.0f} %"
+
+
+def rounded(value: float) -> str:
+    """Three digits or the whole part: 27,500, 3.12, 0.0156."""
+    return f"{value:,.0f}" if 1000 <= abs(value) < 1e7 else f"{value:.3g}"
+
+
+def count(number: int, one: str) -> str:
+    """1 tile, 2 tiles, 1,200 tiles."""
+    return f"{number:,} {one}{'' if number == 1 else 's'}"
+
+
+def captured_at(rates: RateCurve, share: float) -> CapturedAt:
+    """What the best share of the area holds; the share is one of those reported."""
+    return next(one for one in rates.at if one.area_share == share)
+
+
+def _found(report: Report) -> Iterator[str]:
+    layers = count(len(report.layers), "layer")
+    yield f"The model was made from {report.model.learned_from}, and {layers}."
+    found = report.map
+    yield (
+        f"The map covers {found.area_km2:,.0f} km². Half of the density that it predicts lies on "
+        f"{percent(found.area_of_half)} of this area ({found.area_of_half * found.area_km2:,.0f} "
+        "km²)."
+    )
+    if report.extras.targets:
+        best = min(report.extras.targets, key=lambda target: target.rank)
+        number = len(report.extras.targets)
+        yield (
+            f"{count(number, 'target')} {'is' if number == 1 else 'are'} outlined; the best has "
+            f"{best.area_km2:,.1f} km² and {best.lift:,.1f} times the density of the background."
+        )
+
+
+def _worth(report: Report) -> Iterator[str]:
+    rates = report.prediction_rate
+    if rates is None:
+        yield (
+            "No known occurrence lies on the held-out tiles, so how good the map is on ground that "
+            "the model never saw cannot be told."
+        )
+    else:
+        best = captured_at(rates, HEADLINE_SHARE).captured
+        sure = f" (95 % interval {interval(best)})" if interval(best) else ""
+        yield (
+            f"On held-out tiles, which the model never saw, the best {percent(HEADLINE_SHARE)} of "
+            f"the area holds {percent(best.value)} of the {count(rates.occurrences, 'occurrence')}"
+            f"{sure}; chance would hold {percent(HEADLINE_SHARE)}. Half of them lie on the best "
+            f"{percent(rates.area_of_half)}."
+        )
+        yield from _few_tiles(rates)
+    success = report.success_rate
+    if success is not None and rates is not None:
+        seen = captured_at(success, HEADLINE_SHARE).captured.value
+        yield (
+            f"On the training tiles the same share is {percent(seen)} of "
+            f"{count(success.occurrences, 'occurrence')}: what lies between the two was learned by "
+            "heart, or is a matter of which tiles were held out."
+        )
+    if report.extras.cross_validation is not None:
+        pooled = report.extras.cross_validation
+        best = captured_at(pooled, HEADLINE_SHARE).captured
+        sure = f" (95 % interval {interval(best)})" if interval(best) else ""
+        yield (
+            f"Cross-validated over all tiles, the best {percent(HEADLINE_SHARE)} of the area holds "
+            f"{percent(best.value)} of {count(pooled.occurrences, 'occurrence')}{sure}."
+        )
+    if report.calibration is not None:
+        yield f"Calibration: {calibration_sentence(report.calibration)}"
+    if report.extras.baselines is not None and report.extras.baselines.sentences:
+        yield report.extras.baselines.sentences[-1]
+
+
+def _few_tiles(rates: RateCurve) -> Iterator[str]:
+    if rates.tiles == 1:
+        yield (
+            "All of these lie on one tile, so no interval can be given, and another tile may tell "
+            "another story."
+        )
+    elif rates.tiles < FEW_TILES:
+        yield (
+            f"They lie on {rates.tiles} tiles only: others may tell another story, and the "
+            "interval is narrower than it should be."
+        )
+
+
+def calibration_sentence(found: Calibration) -> str:
+    """Whether the densest regions hold what they should."""
+    curve = found.before
+    half = curve.observed[curve.nominal.index(0.5)]
+    if curve.distance <= WITHIN_LUCK * curve.by_luck:
+        verdict = "as close as can be told from so many"
+    elif curve.excess < -SHARP:
+        verdict = "on the whole the map is too sharp, surer of its best ground than it should be"
+    elif curve.excess > SHARP:
+        verdict = "on the whole the map is too flat, less sure of its best ground than it could be"
+    else:
+        verdict = "the map is too sharp in some places and too flat in others"
+    return (
+        "the ground that by the map should hold 50 % of the held-out occurrences "
+        f"holds {percent(half)}; the mean distance from what should be is "
+        f"{100 * curve.distance:.0f} points, of which luck alone gives about "
+        f"{100 * curve.by_luck:.0f} ({verdict})."
+    )
+
+
+def _caveats(report: Report) -> Iterator[str]:
+    yield (
+        "Relative density, no probability: known occurrences alone cannot tell how probable a "
+        "deposit is, only where there are more of them than elsewhere (1 = regional mean)."
+    )
+    if report.effort is None:
+        yield (
+            "Survey bias: occurrences are known where people have looked. No raster of survey "
+            "effort was given (--effort), so the map shows where they looked as well as where "
+            "deposits are."
+        )
+    else:
+        yield (
+            "Survey bias: occurrences are known where people have looked. They were weighted by "
+            f"1 / effort ({report.effort}), which corrects as much of it as that raster knows."
+        )
+    yield (
+        "Extrapolation: where the layers look unlike anything on the training tiles, the map is a "
+        "guess, however sure it looks."
+    )
+    yield from report.warnings

@@ -1,0 +1,250 @@
+"""The report as a page and as JSON: complete, harmless, and of one mind."""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+from dataclasses import replace
+from typing import Any
+from xml.etree import ElementTree
+
+import pytest
+from geocfm.evaluation.report.content import Extras, LeftOut, Report
+from geocfm.evaluation.report.markup import element
+from geocfm.evaluation.report.page import report_json, report_page
+from geocfm.evaluation.report.words import percent, rounded, summarise
+from report_support import (
+    NASTY,
+    PNG,
+    Page,
+    all_extras,
+    full_report,
+    numbers_in,
+    pictures_of,
+    without_held_out,
+)
+
+ALWAYS = ["summary", "map", "prediction", "calibration", "used", "training", "provenance"]
+OPTIONAL = {
+    "targets": "targets",
+    "uncertainty": "uncertainty",
+    "cross-validation": "cross_validation",
+    "baselines": "baselines",
+    "importance": "importance",
+}
+
+
+def page_of(report: Report) -> Page:
+    return Page(report_page(report, pictures_of(report)))
+
+
+def json_of(report: Report) -> Any:
+    return json.loads(report_json(report))
+
+
+@pytest.fixture(scope="module")
+def report() -> Report:
+    return replace(full_report(), extras=all_extras())
+
+
+@pytest.fixture(scope="module")
+def page(report: Report) -> Page:
+    return page_of(report)
+
+
+def test_it_needs_nothing_from_elsewhere(report: Report, page: Page) -> None:
+    for reference in page.references():
+        assert reference.startswith(("#", "data:image/"))
+    assert not {tag for tag, _ in page.tags} & {"script", "link", "iframe", "object", "embed"}
+    assert not [name for _, given in page.tags for name in given if name.startswith("on")]
+    css = re.search(r"<style>(.*?)</style>", report_page(report, pictures_of(report)), re.DOTALL)
+    assert css is not None
+    assert "url(" not in css[1]
+    assert "@import" not in css[1]
+    charset = {"charset": "utf-8"}
+    assert ("meta", charset) in page.tags
+
+
+def test_every_picture_can_be_drawn_and_says_what_it_is(page: Page) -> None:
+    pictures = [given for tag, given in page.tags if tag == "img"]
+    drawn = 0
+    for given in pictures:
+        assert given["alt"]
+        kind, content = str(given["src"]).split(";base64,")
+        data = base64.b64decode(content, validate=True)
+        if kind == "data:image/png":
+            assert data == PNG
+        else:
+            assert ElementTree.fromstring(data).tag.endswith("svg")
+            assert b"<text" not in data  # shapes, whatever fonts there are
+            drawn += 1
+    assert drawn == 6  # rates, prediction-area, cross-validation, baselines, calibration, training
+
+
+def test_links_lead_to_the_sections(page: Page) -> None:
+    links = [link.removeprefix("#") for link in page.references() if link.startswith("#")]
+    assert links == page.sections
+    assert set(page.sections) == {*ALWAYS, *OPTIONAL}
+
+
+@pytest.mark.parametrize("section", OPTIONAL)
+def test_an_optional_section_is_there_only_with_its_content(section: str, report: Report) -> None:
+    only = Extras(**{OPTIONAL[section]: getattr(report.extras, OPTIONAL[section])})
+    assert set(page_of(replace(report, extras=only)).sections) == {*ALWAYS, section}
+
+
+def test_without_extras_only_the_sections_of_every_report_are_there() -> None:
+    assert page_of(full_report()).sections == ALWAYS
+
+
+def test_whatever_names_hold_is_shown_and_never_run(report: Report) -> None:
+    nasty = replace(
+        report,
+        model=replace(report.model, name=NASTY, learned_from=f"3 occurrences in {NASTY}"),
+        occurrences=replace(report.occurrences, source=NASTY, where=(f"a ~ {NASTY}",)),
+        warnings=(f"Layer {NASTY} is odd.",),
+        effort=NASTY,
+    )
+    page = page_of(nasty)
+    assert not [tag for tag, _ in page.tags if tag == "script"]
+    for section in ("summary", "used", "importance", "targets", "uncertainty", "provenance"):
+        assert NASTY in page.texts[section], section
+    assert page.texts["top"].count(NASTY) == 2  # the title and the heading
+    assert f"Layer {NASTY}" in [given.get("alt") for tag, given in page.tags if tag == "img"]
+    assert json_of(nasty)["layers"][1]["name"] == NASTY
+
+
+def test_the_summary_agrees_with_the_json(report: Report, page: Page) -> None:
+    told, said = json_of(report), " ".join(page.texts["summary"].split())
+    rates = told["prediction_rate"]
+    best = next(one for one in rates["at"] if one["area_share"] == 0.1)["captured"]
+    for words in (
+        f"best 10 % of the area holds {100 * best['value']:.0f} % of the 40 occurrences",
+        f"(95 % interval {100 * best['low']:.0f} to {100 * best['high']:.0f} %)",
+        f"Half of them lie on the best {100 * rates['area_of_half']:.0f} %.",
+        "The map covers 1,234 km²",
+        "24 % of this area (293 km²)",
+        f"{told['prediction_area']['normalised_density']:.1f} normalised density",
+        f"{rates['under_curve']['value']:.2f} area under",
+        f"{100 * told['calibration']['before']['distance']:.0f} points",
+        "the best has 12.2 km² and 17.3 times",
+    ):
+        assert words in said, words
+    for sentences in told["summary"].values():
+        for sentence in sentences:
+            assert " ".join(sentence.split()) in said
+    known = {
+        text
+        for number in numbers_in(told)
+        for text in (
+            f"{number:,.0f}",
+            f"{number:.1f}",
+            f"{number:.2f}",
+            f"{100 * number:.0f}",
+            f"{100 * number:.1f}",
+        )
+    }
+    known |= {"95", "50", "293", "1"}  # confidence, chance, the product above, 1 = mean
+    for number in re.findall(r"(?<![\w.])\d[\d,]*(?:\.\d+)?", said):
+        assert number in known, number
+
+
+def test_the_caveats_are_always_there(report: Report) -> None:
+    said = " ".join(summarise(report).caveats)
+    for words in ("no probability", "Survey bias", "--effort", "Extrapolation", "never learned"):
+        assert words in said
+    weighted = " ".join(summarise(replace(report, effort="effort.tif")).caveats)
+    assert "effort.tif" in weighted
+    assert "No raster of survey effort" not in weighted
+
+
+def test_a_region_without_held_out_occurrences_says_so(report: Report) -> None:
+    bare = without_held_out(report)
+    page = page_of(bare)
+    for section in ("summary", "prediction", "calibration"):
+        assert "held-out tiles" in page.texts[section]
+        assert "No known occurrence lies on the held-out tiles" in page.texts[section]
+    assert "Prediction-area plot (Yousefi" not in page.texts["prediction"]
+    assert json_of(bare)["prediction_rate"] is None
+    nothing = replace(bare, validation_rate=None, success_rate=None, training=None)
+    text = page_of(replace(nothing, extras=Extras())).all_text()
+    assert "log of the training does not lie beside the model" in text
+
+
+def test_what_became_of_the_occurrences_is_told(report: Report, page: Page) -> None:
+    said = " ".join(page.texts["used"].split())
+    for words in (
+        "read 230 gold.gpkg",
+        "left out 31 outside the grid",
+        "left out 9 where no layer has data",
+        "used 190 120 on training tiles, 30 on validation tiles, 40 on held-out tiles",
+        "of these 7 in a cell that already had one, and kept",
+        "Filter: commodity ~ gold.",
+        "mean 48,123 nT, standard deviation 312 nT; 98 % of the area has data",
+        "5 classes; 50 % of the area has data",
+    ):
+        assert words in said
+    used = report.occurrences
+    once = replace(used, left_out=(LeftOut(7, "in a cell that already had one"),))
+    again = page_of(replace(report, occurrences=once, extras=Extras()))
+    assert "and kept" not in again.texts["used"]
+
+
+def test_one_tile_has_no_interval_and_it_is_said(report: Report) -> None:
+    assert report.prediction_rate is not None
+    estimates = {
+        "at": tuple(
+            replace(one, captured=replace(one.captured, low=None, high=None))
+            for one in report.prediction_rate.at
+        ),
+        "under_curve": replace(report.prediction_rate.under_curve, low=None, high=None),
+    }
+    alone = replace(report.prediction_rate, tiles=1, low=None, high=None, **estimates)
+    page = page_of(replace(report, prediction_rate=alone))
+    assert "All of these lie on one tile, so no interval can be given" in page.texts["summary"]
+    assert "of one tile there is none" in page.texts["prediction"]
+    few = replace(report.prediction_rate, tiles=2)
+    said = " ".join(summarise(replace(report, prediction_rate=few)).worth)
+    assert "They lie on 2 tiles only" in said
+    assert "tiles only" not in " ".join(summarise(report).worth)
+
+
+def test_what_is_no_number_is_null_in_the_json(report: Report) -> None:
+    odd = replace(report, layers=(replace(report.layers[0], mean=float("nan")),))
+    assert json_of(odd)["layers"][0]["mean"] is None
+    told = json_of(report)
+    assert told["extras"]["uncertainty"] == [
+        {"title": "Disagreement", "caption": f"Of three models, {NASTY}."}
+    ]
+    assert told["calibration"]["after"]["temperature"] > 0
+    assert len(told["prediction_area"]["threshold"]) > 10
+
+
+def test_targets_are_ranked_and_the_best_ones_shown(report: Report) -> None:
+    row = report.extras.targets[1]
+    many = tuple(replace(row, rank=number) for number in range(60, 0, -1))
+    page = page_of(replace(report, extras=Extras(targets=many)))
+    ranks = re.findall(r"(\d+)\s+12.25", page.texts["targets"])
+    assert ranks == [str(number) for number in range(1, 26)]
+    assert "Of 60 the best 25 are shown" in page.texts["targets"]
+
+
+def test_the_same_content_gives_the_same_page(report: Report) -> None:
+    assert report_page(report, pictures_of(report)) == report_page(report, pictures_of(report))
+
+
+def test_text_is_escaped_unless_it_is_html() -> None:
+    inner = element("b", "a < b")
+    assert element("p", inner, " & c", title='"x"') == (
+        '<p title="&quot;x&quot;"><b>a &lt; b</b> &amp; c</p>'
+    )
+
+
+def test_numbers_are_written_for_people() -> None:
+    assert [percent(share) for share in (0.68, 0.056, 0.0996, 0.0, 1.0)] == [
+        *("68 %", "5.6 %", "10 %", "0 %", "100 %"),
+    ]
+    assert [rounded(n) for n in (27_548.2, 3.1234, 0.015632, -1234.5, 2.5e9)] == [
+        *("27,548", "3.12", "0.0156", "-1,234", "2.5e+09"),
+    ]
