@@ -16,6 +16,8 @@ def stage_name(stage):
         "Finding targets": tr("Finding targets"),
         "Outlining targets": tr("Outlining targets"),
         "Which layers matter": tr("Which layers matter"),
+        "Asking which layers matter": tr("Asking which layers matter"),
+        "Looking for what is unlike all seen before": tr("Looking for new ground"),
         "Noting what is seen": tr("Noting what the model has seen"),
         "Making the report": tr("Making the report"),
     }

@@ -21,6 +21,7 @@ _MISSING_FILE = re.compile(r"^(\w+)(?=: '.*' does not exist\.$)", re.MULTILINE)
 # pieces of its sentences do too; only the labels, filled in afterwards, are in the user's language.
 _PHRASES = (
     (r"\s*'geocfm[^']* --help' says what there is\.", ""),
+    (r"'geocfm map --uncertainty'", "'geocfm map'"),
     (r"the same command (?:then )?goes on from here", "run it again, and it goes on from here"),
     (r"\(in QGIS: (.*?); on the command\s+line: [^)]*\)", r"(\1)"),
     (r"[Tt]hen run the command again", "Then run it again"),

@@ -132,7 +132,7 @@ class EngineAlgorithm(QgsProcessingAlgorithm):
             self.refuse_existing(out, job)
         for path in output_paths(job):
             _refuse_replacing_input(path, job)
-        if self.parameterDefinition("CHECKPOINT") is not None:
+        if inputs.applies_model():
             _refuse_missing_layers(inputs.missing_layers())
 
     def refuse_existing(self, out, job):

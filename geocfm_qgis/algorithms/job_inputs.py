@@ -55,12 +55,12 @@ class JobInputs:
 
         beside: what else it writes, paths by their keys.
         """
-        if self._declares("RASTERS"):
+        if self._is_wanted("RASTERS"):
             self._take_rasters()
         for key in ("MAP", "UNCERTAINTY"):
             if self._reads(key):
                 self._values[key.lower()] = self._raster(key)
-        if self._reads("OCCURRENCES") or self._must_have("OCCURRENCES"):
+        if self._is_wanted("OCCURRENCES"):
             found = occurrence_input(self._parameters.get("OCCURRENCES"), self._context)
             self._add(found)
         if self._given("WHERE"):
@@ -81,6 +81,10 @@ class JobInputs:
             tuple(dict.fromkeys(self._temporary)),
             self._aliases,
         )
+
+    def applies_model(self):
+        """Whether a model is needed, or given where it need not be."""
+        return self._is_wanted("CHECKPOINT")
 
     def missing_layers(self):
         """Give the names of the model's layers that none of the rasters has."""
@@ -282,9 +286,12 @@ class JobInputs:
     def _declares(self, name):
         return self._algorithm.parameterDefinition(name) is not None
 
-    def _must_have(self, name):
+    def _is_wanted(self, name):
+        """Whether an input is given, or must be: then its absence is said in a sentence."""
         definition = self._algorithm.parameterDefinition(name)
-        return definition is not None and not definition.flags() & OPTIONAL
+        return definition is not None and (
+            not definition.flags() & OPTIONAL or bool(self._parameters.get(name))
+        )
 
     def _reads(self, name):
         """Whether it is an input, and given."""

@@ -32,7 +32,8 @@ class RankTargets(LayerAlgorithm):
             "<p>Each target tells its area, how much denser it is than the region, how uncertain "
             "the map is there if its uncertainty is given, and, if known occurrences are given, "
             "how many it holds and how far the nearest one is. Ground near known ones can be left "
-            "out, for greenfield exploration.</p>"
+            "out, for greenfield exploration. With the map's model and its layers each target also "
+            "tells which layers matter there.</p>"
             "<p>A target is where to look first, no probability of a deposit.</p>"
         )
 
@@ -49,12 +50,22 @@ class RankTargets(LayerAlgorithm):
             t.threshold(),
             t.minimum_area(),
             t.smooth(),
+            t.model(),
+            t.rasters(),
+            p.channels(),
             p.overwrite(),
             destinations.targets_output(),
         ]
 
     def check(self, parameters, context):
         """Raise a sentence on the first thing that is wrong."""
+        if bool(parameters.get("CHECKPOINT")) != bool(parameters.get("RASTERS")):
+            raise QgsProcessingException(
+                tr(
+                    "The layers that matter are told from the map's model and its layers together. "
+                    "Choose both, or neither."
+                )
+            )
         super().check(parameters, context)
         job = self.engine_job(parameters, context)
         if not job.values.get("map"):

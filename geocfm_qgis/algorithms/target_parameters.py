@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from qgis.core import (
     QgsProcessingParameterFeatureSource,
+    QgsProcessingParameterFile,
+    QgsProcessingParameterMultipleLayers,
     QgsProcessingParameterNumber,
     QgsProcessingParameterRasterLayer,
 )
 
-from ..compat import REAL_NUMBER, SOURCE_POINT, SOURCE_POLYGON
+from ..compat import REAL_NUMBER, SOURCE_POINT, SOURCE_POLYGON, SOURCE_RASTER
 from ..labels import label, label_with_unit
 from ..translation import tr
-from .parameters import advanced, helped, whole
+from .parameters import MODEL_FILTER, advanced, helped, whole
 
 LARGEST = 1e9  # of an area in km2, and of a density
 AREA_PERCENT = 5.0
@@ -43,6 +45,30 @@ def known_occurrences():
             optional=True,
         ),
         tr("Known occurrences: each target tells how many it holds, and how far the nearest is."),
+    )
+
+
+def model():
+    """The model that the map is of."""
+    return advanced(
+        helped(
+            QgsProcessingParameterFile(
+                "CHECKPOINT", label("checkpoint"), fileFilter=MODEL_FILTER, optional=True
+            ),
+            tr("The map's model: with it and its layers each target tells which layers matter."),
+        )
+    )
+
+
+def rasters():
+    """The layers of that model."""
+    return advanced(
+        helped(
+            QgsProcessingParameterMultipleLayers(
+                "RASTERS", label("raster"), SOURCE_RASTER, optional=True
+            ),
+            tr("The layers that the map was made from."),
+        )
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from qgis.core import QgsProcessingContext, QgsProcessingFeatureSourceDefinition
 
@@ -11,6 +11,7 @@ from ..jobs.channels import NamedBand, clean_name, format_channels
 from ..runs import Run
 from ..translation import tr
 from . import result_files
+from .choices import OccurrenceChoices
 from .commodity_filter import where_text
 from .products import EVALUATION, PROSPECTIVITY, UNCERTAINTY, all_products, product
 from .shared_inputs import share_inputs
@@ -47,7 +48,8 @@ def steps(choices):
         if made.part_of:
             continue
         parameters = {
-            **(_from_map(paths) if made.needs else _applying(choices, model)),
+            **_applying(choices, model),
+            **(_from_map(paths) if made.needs else _manner(choices)),
             **{option.parameter: wanted.options[option.key] for option in made.options},
             **_along_with(made, paths),
             "OVERWRITE": results.overwrite,
@@ -66,7 +68,7 @@ def steps(choices):
 
 def _applying(choices, model):
     """What applies a model to its layers."""
-    return {"CHECKPOINT": model, **_rasters(_channels(choices)), **_manner(choices)}
+    return {"CHECKPOINT": model, **_rasters(_channels(choices))}
 
 
 def _from_map(paths):
@@ -106,7 +108,7 @@ def make_run(choices, project):
     context.setProject(project)
     jobs = share_inputs(
         algorithms.engine_job(step.algorithm, step.parameters, context, step.title)
-        for step in steps(choices)
+        for step in steps(_without_gone_points(choices, project))
     )
     return Run(
         name=choices.results.name,
@@ -115,6 +117,14 @@ def make_run(choices, project):
         choices=choices.to_dict(),
         temporary=not choices.results.folder,
     )
+
+
+def _without_gone_points(choices, project):
+    """A model that is there needs no occurrences: a layer of them that is gone is passed over."""
+    is_there = project.mapLayer(choices.occurrences.layer) is not None
+    if is_there or choices.model.train:
+        return choices
+    return replace(choices, occurrences=OccurrenceChoices())
 
 
 def make_check(choices, project):

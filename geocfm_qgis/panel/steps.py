@@ -114,7 +114,7 @@ class Steps(QObject):
     def _needs_occurrences(self):
         """Also where they are only told of, as by targets: a layer that is chosen must be sound."""
         wanted = [product(choice.key) for choice in self.results.choices().products]
-        has_layer = bool(self.occurrences.choices().layer)
+        has_layer = self._project.mapLayer(self.occurrences.choices().layer) is not None
         return self.model.choices().train or any(
             each.needs_occurrences or (each.knows_occurrences and has_layer) for each in wanted
         )

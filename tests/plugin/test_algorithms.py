@@ -53,7 +53,7 @@ PARAMETERS = {
     "sample": APPLYING | {"REFERENCE", "EXTENT", "AREA", "POINTS", "DRAWS"},
     "targets": KNOWN
     | {"MAP", "UNCERTAINTY", "NUMBER", "AREA_SHARE", "EXCLUDE", "THRESHOLD", "MINIMUM_AREA"}
-    | {"SMOOTH", "OVERWRITE", "OUTPUT"},
+    | {"SMOOTH", "CHECKPOINT", "RASTERS", "CHANNELS", "OVERWRITE", "OUTPUT"},
     "evaluate": APPLYING | MAPPING | KNOWN | {"DEDUPLICATE", "BASELINES", "SKIP_IMPORTANCE"},
     "runjobfile": {"JOB_FILE", "OVERWRITE"},
 }
@@ -201,6 +201,8 @@ def test_all_values_are_keys_of_the_engines_jobs(context, tmp_path):
     assert engine_job("geocfm:evaluate", everything, context).values["baselines"] == "rf,ipp"
     job = engine_job("geocfm:targets", everything, context)
     assert job.values == {
+        "raster": [f"a={RASTERS[0]}:1", f"b={RASTERS[1]}:1"],
+        "checkpoint": MODEL,
         "map": RASTERS[0],
         "uncertainty": RASTERS[3],
         "occurrences": OCCURRENCES,

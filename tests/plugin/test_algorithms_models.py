@@ -122,5 +122,5 @@ def test_a_batch_runs_one_after_another(context, tmp_path):
             context=context,
             feedback=QgsProcessingFeedback(False),
         )
-        assert found == {"OUTPUT": out}
+        assert found["OUTPUT"] == out
         assert os.path.exists(out)

@@ -16,7 +16,7 @@ from qgis.core import (
 )
 from qgis.PyQt.QtWidgets import QPushButton
 from small_results import write_map, write_targets, write_uncertainty
-from test_algorithms import OCCURRENCES, RASTERS, mapping, problem, run, training
+from test_algorithms import MODEL, OCCURRENCES, RASTERS, mapping, problem, run, training
 
 from geocfm_qgis.results import opening
 
@@ -78,6 +78,12 @@ def test_mistakes_of_ranking_are_said_before_the_work(provider, context, engine,
     assert problem(provider, "targets", known, context) == ""
     said = problem(provider, "targets", ranking(map_file, OUTPUT="/tmp/t.geojson"), context)
     assert "must end in .gpkg" in said
+    said = problem(provider, "targets", ranking(map_file, CHECKPOINT=MODEL), context)
+    assert "Choose both, or neither." in said
+    whole = ranking(map_file, CHECKPOINT=MODEL, RASTERS=RASTERS)
+    assert problem(provider, "targets", whole, context) == ""
+    said = problem(provider, "targets", {**whole, "RASTERS": RASTERS[:2]}, context)
+    assert "needs layers that were not given" in said
     replacing = mapping(UNCERTAINTY=RASTERS[0])
     assert "would replace its own input" in problem(provider, "map", replacing, context)
 

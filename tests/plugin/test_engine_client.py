@@ -139,7 +139,7 @@ def test_a_chain_of_jobs_gives_its_files_and_events(run, tmp_path):
     assert losses[-1] < losses[0]
     assert [job.status for job in outcome.jobs] == ["done", "done", "done"]
     assert [each.kind for each in outcome.artifacts] == [
-        *("checkpoint", "checkpoint", "log", "occurrences", "prospectivity", "samples"),
+        *("checkpoint", "checkpoint", "log", "occurrences", "report", "prospectivity", "samples"),
     ]
     assert outcome.finished_artifacts == outcome.artifacts
     assert all(os.path.getsize(each.path) for each in outcome.artifacts)
@@ -175,7 +175,7 @@ def test_the_sentence_is_that_of_the_job_that_failed(run):
     assert outcome.hint == "Use a model trained with a smaller “Window”."
     assert [job.status for job in outcome.jobs] == ["done", "done", "failed"]
     assert {each.kind for each in outcome.finished_artifacts} == {
-        *("checkpoint", "log", "occurrences", "prospectivity")
+        *("checkpoint", "log", "occurrences", "report", "prospectivity")
     }
 
 

@@ -379,7 +379,8 @@ def test_the_same_run_elsewhere(open_panel, tmp_path, monkeypatch):
     trigger(opened, "copyCommandLineAction")
     lines = QApplication.clipboard().text().splitlines()
     commands = [shlex.split(line)[:2] for line in lines]
-    assert commands == [["geocfm", each] for each in ("train", "map", "sample", "evaluate")]
+    expected = ("train", "map", "targets", "sample", "evaluate")
+    assert commands == [["geocfm", each] for each in expected]
     trigger(opened, "copyJobFileAction")
     assert QApplication.clipboard().text().count("[[jobs]]") == 4
     path = str(tmp_path / "server" / "jobs.toml")

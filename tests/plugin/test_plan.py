@@ -84,11 +84,14 @@ def test_targets_are_made_from_the_map_of_the_same_run(choices, sample_project, 
     assert [step.algorithm for step in steps] == ["train", "map", "targets"]
     parameters = steps[2].parameters
     assert parameters["MAP"] == steps[1].parameters["OUTPUT"]
-    assert "CHECKPOINT" not in parameters
+    assert parameters["CHECKPOINT"] == steps[0].parameters["OUTPUT"]
+    assert parameters["CHANNELS"] == steps[1].parameters["CHANNELS"]
     assert "UNCERTAINTY" not in parameters | steps[1].parameters
     run = plan.make_run(with_targets(choices), sample_project)
     targets = run.jobs[2].values
     assert targets == {
+        "raster": run.jobs[1].values["raster"],
+        "checkpoint": run.jobs[0].values["out"],
         "map": str(tmp_path / "my run" / "prospectivity.tif"),
         "occurrences": targets["occurrences"],
         "layer": "occurrences",

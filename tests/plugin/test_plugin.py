@@ -69,7 +69,7 @@ def test_all_that_was_added_is_taken_away_again(iface, qgis_processing):
     assert not iface.toolbar[0].icon().isNull()
     assert len(iface.factories) == 1
     assert {algorithm.name() for algorithm in provider().algorithms()} == {
-        *("checkdata", "train", "sample", "map", "evaluate", "runjobfile")
+        *("checkdata", "train", "sample", "map", "targets", "evaluate", "runjobfile")
     }
     iface.toolbar[0].trigger()
     (panel,) = iface.docks

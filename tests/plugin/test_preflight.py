@@ -63,7 +63,7 @@ def test_the_engine_is_asked_once_the_choices_have_settled(open_panel, started):
     assert "“One per cell”" in report.warnings[0]  # not --deduplicate
     assert opened.find("summaryLabel").text() == (
         "Train for 6 minutes on 4 layers and 255 occurrences, then map 804 x 660 cells, "
-        "draw 4 x 500 points and evaluate the model."
+        "rank up to 20 targets, draw 4 x 500 points and evaluate the model."
     )
     assert opened.find("runButton").isEnabled()
 

@@ -248,7 +248,7 @@ def test_the_message_comes_after_qgis_own_and_has_what_one_wants_then(watch):
     watched.add()
     watched.wait_until_ended()
     texts = [each.text() for each in watched.message().findChildren(QPushButton)]
-    assert texts == ["Zoom to result", "Open folder", "Show"]
+    assert texts == ["Zoom to result", "Open report", "Open folder", "Show"]
     watched.iface.canvas.setDestinationCrs(watched.kept[0][2][0].crs())
     watched.press("Zoom to result")
     assert watched.iface.canvas.extent().contains(watched.kept[0][2][0].extent())
