@@ -24,8 +24,8 @@ class SampleOccurrences(LayerAlgorithm):
         """Say what it does."""
         return tr(
             "<p>Draws plausible occurrences from a model: points where, by what it learned, "
-            "occurrences may lie. Several draws show how sure that is: where all of them agree, "
-            "the model is.</p>"
+            "occurrences may lie. Draws are independent of each other and follow the density; how "
+            "sure the model is they do not tell, the uncertainty of 'Prospectivity map' does.</p>"
             "<p>Each point has the number of its draw and log_relative_density, the natural "
             "logarithm of the density there relative to the regional mean.</p>"
         )

@@ -10,6 +10,11 @@
     </message>
     <message>
         <location filename="../../resources/forms/model_step.ui"/>
+        <source> folds</source>
+        <translation> Gruppen</translation>
+    </message>
+    <message>
+        <location filename="../../resources/forms/model_step.ui"/>
         <source> min</source>
         <translation> min</translation>
     </message>
@@ -17,6 +22,11 @@
         <location filename="../../geocfm_qgis/algorithms/engine_algorithm.py"/>
         <source> or </source>
         <translation> oder </translation>
+    </message>
+    <message>
+        <location filename="../../geocfm_qgis/panel/products.py"/>
+        <source>% of area</source>
+        <translation>% der Fläche</translation>
     </message>
     <message>
         <location filename="../../geocfm_qgis/panel/results_step.py"/>
@@ -95,23 +105,28 @@
     </message>
     <message>
         <location filename="../../geocfm_qgis/algorithms/prospectivity_map.py"/>
-        <source>&lt;p&gt;Applies a model to raster layers and writes the relative density of occurrences as a Cloud Optimized GeoTIFF: 5 means five times as many occurrences per square kilometre as on average over the mapped area. It is no probability of a deposit.&lt;/p&gt;&lt;p&gt;The layers are matched with the model's by their names; case, spaces and punctuation do not matter. The map has the model's cell size, or that of the reference grid.&lt;/p&gt;</source>
-        <translation>&lt;p&gt;Wendet ein Modell auf Rasterlayer an und schreibt die relative Dichte der Vorkommen als Cloud Optimized GeoTIFF: 5 bedeutet fünfmal so viele Vorkommen je Quadratkilometer wie im Mittel des kartierten Gebiets. Es ist keine Wahrscheinlichkeit einer Lagerstätte.&lt;/p&gt;&lt;p&gt;Die Layer werden denen des Modells nach ihren Namen zugeordnet; Groß- und Kleinschreibung, Leer- und Satzzeichen spielen keine Rolle. Die Karte hat die Zellgröße des Modells oder die des Referenzrasters.&lt;/p&gt;</translation>
+        <source>&lt;p&gt;Applies a model to raster layers and writes the relative density of occurrences as a Cloud Optimized GeoTIFF: 5 means five times as many occurrences per square kilometre as on average over the mapped area. It is no probability of a deposit.&lt;/p&gt;&lt;p&gt;The layers are matched with the model's by their names; case, spaces and punctuation do not matter. The map has the model's cell size, or that of the reference grid.&lt;/p&gt;&lt;p&gt;Its uncertainty, if wanted, tells where the networks of an ensemble disagree, and where the layers lie outside what the model has seen.&lt;/p&gt;</source>
+        <translation>&lt;p&gt;Wendet ein Modell auf Rasterlayer an und schreibt die relative Dichte der Vorkommen als Cloud Optimized GeoTIFF: 5 bedeutet fünfmal so viele Vorkommen je Quadratkilometer wie im Mittel des kartierten Gebiets. Es ist keine Wahrscheinlichkeit einer Lagerstätte.&lt;/p&gt;&lt;p&gt;Die Layer werden denen des Modells nach ihren Namen zugeordnet; Groß- und Kleinschreibung, Leer- und Satzzeichen spielen keine Rolle. Die Karte hat die Zellgröße des Modells oder die des Referenzrasters.&lt;/p&gt;&lt;p&gt;Ihre Unsicherheit, falls gewünscht, zeigt, wo die Netze eines Ensembles uneins sind und wo die Layer außerhalb dessen liegen, was das Modell gesehen hat.&lt;/p&gt;</translation>
     </message>
     <message>
         <location filename="../../geocfm_qgis/algorithms/sample_occurrences.py"/>
-        <source>&lt;p&gt;Draws plausible occurrences from a model: points where, by what it learned, occurrences may lie. Several draws show how sure that is: where all of them agree, the model is.&lt;/p&gt;&lt;p&gt;Each point has the number of its draw and log_relative_density, the natural logarithm of the density there relative to the regional mean.&lt;/p&gt;</source>
-        <translation>&lt;p&gt;Zieht mögliche Vorkommen aus einem Modell: Punkte, an denen nach dem Gelernten Vorkommen liegen können. Mehrere Ziehungen zeigen, wie sicher das ist: Wo alle übereinstimmen, ist das Modell sicher.&lt;/p&gt;&lt;p&gt;Jeder Punkt trägt die Nummer seiner Ziehung und log_relative_density, den natürlichen Logarithmus der dortigen Dichte im Verhältnis zum Mittel der Region.&lt;/p&gt;</translation>
+        <source>&lt;p&gt;Draws plausible occurrences from a model: points where, by what it learned, occurrences may lie. Draws are independent of each other and follow the density; how sure the model is they do not tell, the uncertainty of 'Prospectivity map' does.&lt;/p&gt;&lt;p&gt;Each point has the number of its draw and log_relative_density, the natural logarithm of the density there relative to the regional mean.&lt;/p&gt;</source>
+        <translation>&lt;p&gt;Zieht mögliche Vorkommen aus einem Modell: Punkte, an denen nach dem Gelernten Vorkommen liegen können. Ziehungen sind voneinander unabhängig und folgen der Dichte; wie sicher das Modell ist, sagen sie nicht, das sagt die Unsicherheit von „Prospektivitätskarte“.&lt;/p&gt;&lt;p&gt;Jeder Punkt trägt die Nummer seiner Ziehung und log_relative_density, den natürlichen Logarithmus der dortigen Dichte im Verhältnis zum Mittel der Region.&lt;/p&gt;</translation>
     </message>
     <message>
         <location filename="../../geocfm_qgis/algorithms/train_model.py"/>
-        <source>&lt;p&gt;Learns where mineral occurrences lie, given raster layers, from known occurrences alone: no barren points are needed.&lt;/p&gt;&lt;p&gt;The rasters are brought onto one grid. Some tiles of the region are kept apart to choose and to judge the model. The result is one file that knows its layers, its grid and its figures; 'Prospectivity map', 'Sample occurrences' and 'Evaluate' apply it.&lt;/p&gt;&lt;p&gt;Cancel keeps the best model so far, as NAME.unfinished.safetensors; the same training, started again, goes on from there.&lt;/p&gt;</source>
-        <translation>&lt;p&gt;Lernt allein aus bekannten Vorkommen, wo in Abhängigkeit von Rasterlayern Vorkommen liegen: Taube Punkte werden nicht gebraucht.&lt;/p&gt;&lt;p&gt;Die Raster werden auf ein gemeinsames Raster gebracht. Einige Kacheln der Region werden zurückgehalten, um das Modell auszuwählen und zu beurteilen. Das Ergebnis ist eine Datei, die ihre Layer, ihr Raster und ihre Kennzahlen kennt; „Prospektivitätskarte“, „Vorkommen ziehen“ und „Bewerten“ wenden sie an.&lt;/p&gt;&lt;p&gt;Abbrechen behält das bisher beste Modell als NAME.unfinished.safetensors; dasselbe Training, neu gestartet, setzt dort fort.&lt;/p&gt;</translation>
+        <source>&lt;p&gt;Learns where mineral occurrences lie, given raster layers, from known occurrences alone: no barren points are needed.&lt;/p&gt;&lt;p&gt;The rasters are brought onto one grid. Some tiles of the region are kept apart to choose and to judge the model. The result is one file that knows its layers, its grid and its figures; 'Prospectivity map', 'Sample occurrences' and 'Evaluate' apply it.&lt;/p&gt;&lt;p&gt;Cancel keeps the best model so far, as NAME.unfinished.safetensors; the same training, started again, goes on from there.&lt;/p&gt;&lt;p&gt;It ends with a report beside the model, NAME.report.html: what was used, how well held-out occurrences are found, and what to beware of.&lt;/p&gt;</source>
+        <translation>&lt;p&gt;Lernt allein aus bekannten Vorkommen, wo in Abhängigkeit von Rasterlayern Vorkommen liegen: Taube Punkte werden nicht gebraucht.&lt;/p&gt;&lt;p&gt;Die Raster werden auf ein gemeinsames Raster gebracht. Einige Kacheln der Region werden zurückgehalten, um das Modell auszuwählen und zu beurteilen. Das Ergebnis ist eine Datei, die ihre Layer, ihr Raster und ihre Kennzahlen kennt; „Prospektivitätskarte“, „Vorkommen ziehen“ und „Bewerten“ wenden sie an.&lt;/p&gt;&lt;p&gt;Abbrechen behält das bisher beste Modell als NAME.unfinished.safetensors; dasselbe Training, neu gestartet, setzt dort fort.&lt;/p&gt;&lt;p&gt;Am Ende steht ein Bericht neben dem Modell, NAME.report.html: was verwendet wurde, wie gut zurückgehaltene Vorkommen gefunden werden und was zu beachten ist.&lt;/p&gt;</translation>
     </message>
     <message>
         <location filename="../../geocfm_qgis/algorithms/evaluate_model.py"/>
-        <source>&lt;p&gt;Measures a model on the tiles that training kept apart: which share of the known occurrences lies in the most prospective 1, 5, 10 and 20 % of the area, and the area under the capture curve (chance: 0.5).&lt;/p&gt;&lt;p&gt;Writes evaluation.json, capture.png and map.png into a folder. Occurrences are filtered as in training unless a filter is given. Other methods, from a logistic regression to a UNet, can be measured beside the model, which tells whether it earned its keep.&lt;/p&gt;</source>
-        <translation>&lt;p&gt;Misst ein Modell an den Kacheln, die beim Training zurückgehalten wurden: welcher Anteil der bekannten Vorkommen in den höffigsten 1, 5, 10 und 20 % der Fläche liegt, und die Fläche unter der Erfassungskurve (Zufall: 0,5).&lt;/p&gt;&lt;p&gt;Schreibt evaluation.json, capture.png und map.png in einen Ordner. Die Vorkommen werden wie beim Training gefiltert, sofern kein Filter angegeben ist. Andere Verfahren, von einer logistischen Regression bis zu einem UNet, lassen sich neben dem Modell messen; das zeigt, ob es seinen Aufwand wert ist.&lt;/p&gt;</translation>
+        <source>&lt;p&gt;Measures a model on the tiles that training kept apart: which share of the known occurrences lies in the most prospective 1, 5, 10 and 20 % of the area, and the area under the capture curve (chance: 0.5).&lt;/p&gt;&lt;p&gt;Writes a report to read in a browser, report.html, the figures in it and its pictures into a folder. It also tells which layers matter. Occurrences are filtered as in training unless a filter is given. Other methods, from a logistic regression to a UNet, can be measured beside the model, which tells whether it earned its keep.&lt;/p&gt;</source>
+        <translation>&lt;p&gt;Misst ein Modell an den Kacheln, die beim Training zurückgehalten wurden: welcher Anteil der bekannten Vorkommen in den höffigsten 1, 5, 10 und 20 % der Fläche liegt, und die Fläche unter der Erfassungskurve (Zufall: 0,5).&lt;/p&gt;&lt;p&gt;Schreibt einen Bericht für den Browser, report.html, seine Zahlen und seine Bilder in einen Ordner. Er sagt auch, welche Layer zählen. Die Vorkommen werden wie beim Training gefiltert, sofern kein Filter angegeben ist. Andere Verfahren, von einer logistischen Regression bis zu einem UNet, lassen sich neben dem Modell messen; das zeigt, ob es seinen Aufwand wert ist.&lt;/p&gt;</translation>
+    </message>
+    <message>
+        <location filename="../../geocfm_qgis/algorithms/rank_targets.py"/>
+        <source>&lt;p&gt;Outlines the connected areas of highest density on a prospectivity map and ranks them by the share of all expected occurrences that they hold.&lt;/p&gt;&lt;p&gt;Each target tells its area, how much denser it is than the region, how uncertain the map is there if its uncertainty is given, and, if known occurrences are given, how many it holds and how far the nearest one is. Ground near known ones can be left out, for greenfield exploration. With the map's model and its layers each target also tells which layers matter there.&lt;/p&gt;&lt;p&gt;A target is where to look first, no probability of a deposit.&lt;/p&gt;</source>
+        <translation>&lt;p&gt;Umreißt die zusammenhängenden Flächen höchster Dichte auf einer Prospektivitätskarte und ordnet sie nach dem Anteil, den sie an allen erwarteten Vorkommen haben.&lt;/p&gt;&lt;p&gt;Jede Zielfläche nennt ihre Größe, um wie viel dichter sie ist als die Region, wie unsicher die Karte dort ist, wenn deren Unsicherheit angegeben ist, und, wenn bekannte Vorkommen angegeben sind, wie viele sie enthält und wie weit das nächste entfernt ist. Flächen nahe bekannten Vorkommen können für Greenfield-Exploration ausgelassen werden. Mit dem Modell der Karte und seinen Layern nennt jede Zielfläche auch die Layer, die dort zählen.&lt;/p&gt;&lt;p&gt;Eine Zielfläche ist, wo zuerst gesucht werden sollte, keine Wahrscheinlichkeit einer Lagerstätte.&lt;/p&gt;</translation>
     </message>
     <message>
         <location filename="../../geocfm_qgis/algorithms/check_data.py"/>
@@ -120,8 +135,8 @@
     </message>
     <message>
         <location filename="../../geocfm_qgis/algorithms/run_job_file.py"/>
-        <source>&lt;p&gt;Runs the jobs of a job file (.toml or .json) one after another, as 'geocfm run' does on a server. A job that fails does not stop the others; one that needs its result is left out. Jobs that were done before, from the same inputs, are not done again.&lt;/p&gt;&lt;p&gt;Maps and sampled points are loaded into the project.&lt;/p&gt;</source>
-        <translation>&lt;p&gt;Führt die Aufträge einer Auftragsdatei (.toml oder .json) nacheinander aus, wie es „geocfm run“ auf einem Server tut. Ein gescheiterter Auftrag hält die anderen nicht auf; einer, der sein Ergebnis braucht, wird ausgelassen. Was aus denselben Eingaben schon gemacht ist, wird nicht noch einmal gemacht.&lt;/p&gt;&lt;p&gt;Karten und gezogene Punkte werden ins Projekt geladen.&lt;/p&gt;</translation>
+        <source>&lt;p&gt;Runs the jobs of a job file (.toml or .json) one after another, as 'geocfm run' does on a server. A job that fails does not stop the others; one that needs its result is left out. Jobs that were done before, from the same inputs, are not done again.&lt;/p&gt;&lt;p&gt;Maps, targets and sampled points are loaded into the project.&lt;/p&gt;</source>
+        <translation>&lt;p&gt;Führt die Aufträge einer Auftragsdatei (.toml oder .json) nacheinander aus, wie es „geocfm run“ auf einem Server tut. Ein gescheiterter Auftrag hält die anderen nicht auf; einer, der sein Ergebnis braucht, wird ausgelassen. Was aus denselben Eingaben schon gemacht ist, wird nicht noch einmal gemacht.&lt;/p&gt;&lt;p&gt;Karten, Zielflächen und gezogene Punkte werden ins Projekt geladen.&lt;/p&gt;</translation>
     </message>
     <message>
         <location filename="../../geocfm_qgis/algorithms/parameters.py"/>
@@ -169,6 +184,11 @@
         <translation>Ein größeres Modell für eine Stunde auf einer Grafikkarte.</translation>
     </message>
     <message>
+        <location filename="../../geocfm_qgis/algorithms/target_parameters.py"/>
+        <source>A map that 'Prospectivity map' has made, or another raster of density.</source>
+        <translation>Eine Karte, die „Prospektivitätskarte“ gemacht hat, oder ein anderes Raster einer Dichte.</translation>
+    </message>
+    <message>
         <location filename="../../resources/forms/model_step.ui"/>
         <source>A model file, .safetensors. It can also be dropped here.</source>
         <translation>Eine Modelldatei, .safetensors. Sie kann auch hier abgelegt werden.</translation>
@@ -187,6 +207,16 @@
         <location filename="../../geocfm_qgis/environment/failures.py"/>
         <source>A package does not come in a fitting version for this Python and computer.</source>
         <translation>Ein Paket gibt es nicht in einer Version, die zu diesem Python und Computer passt.</translation>
+    </message>
+    <message>
+        <location filename="../../resources/forms/model_step.ui"/>
+        <source>A raster of how much was looked where, such as the density of drill holes. Occurrences count for 1 / effort, so that well-known ground does not seem the richer for it.</source>
+        <translation>Ein Raster davon, wie viel wo gesucht wurde, etwa die Dichte von Bohrungen. Vorkommen zählen 1 / Aufwand, damit gut erkundete Flächen nicht deshalb reicher scheinen.</translation>
+    </message>
+    <message>
+        <location filename="../../geocfm_qgis/algorithms/parameters.py"/>
+        <source>A raster of how much was looked where, such as the density of drill holes: occurrences count for 1 / effort, so that well-known ground does not seem the richer for it.</source>
+        <translation>Ein Raster davon, wie viel wo gesucht wurde, etwa die Dichte von Bohrungen: Vorkommen zählen 1 / Aufwand, damit gut erkundete Flächen nicht deshalb reicher scheinen.</translation>
     </message>
     <message>
         <location filename="../../geocfm_qgis/algorithms/parameters.py"/>
@@ -289,6 +319,11 @@
         <translation>Ein Rechenkern ist gewählt und wurde noch nicht gefragt, ob er funktioniert.</translation>
     </message>
     <message>
+        <location filename="../../geocfm_qgis/algorithms/mapping_parameters.py"/>
+        <source>An exponent of the density: below 1 the map is flatter. Empty: 1.</source>
+        <translation>Ein Exponent der Dichte: Unter 1 ist die Karte flacher. Leer: 1.</translation>
+    </message>
+    <message>
         <location filename="../../geocfm_qgis/panel/results_step.py"/>
         <source>An interrupted run of this name is there. It goes on where it stopped if its inputs and settings are the same; tick this to begin anew.</source>
         <translation>Ein unterbrochener Lauf dieses Namens ist vorhanden. Er wird fortgesetzt, wenn Eingaben und Einstellungen dieselben sind; kreuzen Sie dies an, um neu zu beginnen.</translation>
@@ -319,6 +354,11 @@
         <translation>Das Modell dieses Laufs in Schritt 3 anwenden.</translation>
     </message>
     <message>
+        <location filename="../../geocfm_qgis/results/targets_style.py"/>
+        <source>Area</source>
+        <translation>Fläche</translation>
+    </message>
+    <message>
         <location filename="../../geocfm_qgis/jobs/area.py"/>
         <location filename="../../geocfm_qgis/labels.py"/>
         <location filename="../../resources/forms/layers_step.ui"/>
@@ -331,10 +371,31 @@
         <translation>Fläche unter der Erfassungskurve, zurückgehaltene Kacheln</translation>
     </message>
     <message>
+        <location filename="../../geocfm_qgis/stage_names.py"/>
+        <source>Asking which layers matter</source>
+        <translation>Layer, die zählen, erfragen</translation>
+    </message>
+    <message>
+        <location filename="../../geocfm_qgis/panel/products.py"/>
+        <source>At most</source>
+        <translation>Höchstens</translation>
+    </message>
+    <message>
+        <location filename="../../geocfm_qgis/algorithms/target_parameters.py"/>
+        <source>At most: the best so many are kept.</source>
+        <translation>Höchstens: Die besten so vielen werden behalten.</translation>
+    </message>
+    <message>
         <location filename="../../geocfm_qgis/panel/model_step.py"/>
         <location filename="../../geocfm_qgis/panel/presets.py"/>
         <source>Automatic</source>
         <translation>Automatisch</translation>
+    </message>
+    <message>
+        <location filename="../../geocfm_qgis/labels.py"/>
+        <location filename="../../geocfm_qgis/panel/products.py"/>
+        <source>Away from known ones</source>
+        <translation>Abstand zu bekannten</translation>
     </message>
     <message>
         <location filename="../../geocfm_qgis/algorithms/parameters.py"/>
@@ -350,6 +411,11 @@
         <location filename="../../resources/forms/environment_create.ui"/>
         <source>Behind a proxy, own index, offline</source>
         <translation>Hinter einem Proxy, eigener Index, offline</translation>
+    </message>
+    <message>
+        <location filename="../../geocfm_qgis/labels.py"/>
+        <source>Best part of the area</source>
+        <translation>Bester Teil der Fläche</translation>
     </message>
     <message>
         <location filename="../../geocfm_qgis/options_page.py"/>
@@ -612,6 +678,17 @@
         <translation>Eines für mich erstellen</translation>
     </message>
     <message>
+        <location filename="../../geocfm_qgis/labels.py"/>
+        <location filename="../../resources/forms/model_step.ui"/>
+        <source>Cross-validation</source>
+        <translation>Kreuzvalidierung</translation>
+    </message>
+    <message>
+        <location filename="../../geocfm_qgis/results/run_layers.py"/>
+        <source>Cross-validation: each fold by a model that never saw it</source>
+        <translation>Kreuzvalidierung: jede Gruppe von einem Modell, das sie nie sah</translation>
+    </message>
+    <message>
         <location filename="../../geocfm_qgis/panel/layer_set_menu.py"/>
         <source>Delete a set</source>
         <translation>Satz löschen</translation>
@@ -630,6 +707,16 @@
         <location filename="../../resources/forms/options.ui"/>
         <source>Device</source>
         <translation>Gerät</translation>
+    </message>
+    <message>
+        <location filename="../../geocfm_qgis/results/targets_style.py"/>
+        <source>Disagreement of the networks (0: none)</source>
+        <translation>Uneinigkeit der Netze (0: keine)</translation>
+    </message>
+    <message>
+        <location filename="../../geocfm_qgis/results/targets_style.py"/>
+        <source>Distance to the nearest</source>
+        <translation>Abstand zum nächsten</translation>
     </message>
     <message>
         <location filename="../../geocfm_qgis/engine_events.py"/>
@@ -658,9 +745,24 @@
         <translation>Ziehungen {first} bis {last}</translation>
     </message>
     <message>
+        <location filename="../../resources/forms/model_step.ui"/>
+        <source>Each fold of tiles is mapped by a model that never saw it, so that the whole region judges the method; the last model learns from all tiles. They share the time.</source>
+        <translation>Jede Gruppe von Kacheln wird von einem Modell kartiert, das sie nie gesehen hat, sodass die ganze Region das Verfahren beurteilt; das letzte Modell lernt aus allen Kacheln. Sie teilen sich die Zeit.</translation>
+    </message>
+    <message>
+        <location filename="../../geocfm_qgis/algorithms/parameters.py"/>
+        <source>Each fold of tiles is mapped by a model that never saw it, which judges the method on the whole region; the last model learns from all tiles. Empty: no cross-validation.</source>
+        <translation>Jede Gruppe von Kacheln wird von einem Modell kartiert, das sie nie gesehen hat; das beurteilt das Verfahren auf der ganzen Region. Das letzte Modell lernt aus allen Kacheln. Leer: keine Kreuzvalidierung.</translation>
+    </message>
+    <message>
         <location filename="../../geocfm_qgis/algorithms/parameters.py"/>
         <source>Each is a plausible set of occurrences for itself.</source>
         <translation>Jede ist für sich eine mögliche Menge von Vorkommen.</translation>
+    </message>
+    <message>
+        <location filename="../../geocfm_qgis/algorithms/parameters.py"/>
+        <source>Each is trained from its own seed and its own choice of occurrences, and all share the minutes. Where they disagree a map is uncertain; 3 to 5 show it.</source>
+        <translation>Jedes wird mit eigenem Startwert und eigener Auswahl der Vorkommen trainiert, alle teilen sich die Minuten. Wo sie uneins sind, ist eine Karte unsicher; 3 bis 5 zeigen es.</translation>
     </message>
     <message>
         <location filename="../../geocfm_qgis/algorithms/parameters.py"/>
@@ -754,6 +856,11 @@
         <translation>Jede Zahl wie in den synthetischen Versuchen des Artikels; dauert sehr lange.</translation>
     </message>
     <message>
+        <location filename="../../geocfm_qgis/results/targets_style.py"/>
+        <source>Expected occurrences</source>
+        <translation>Erwartete Vorkommen</translation>
+    </message>
+    <message>
         <location filename="../../geocfm_qgis/panel/history_view.py"/>
         <location filename="../../geocfm_qgis/panel/run_end.py"/>
         <source>Export GeoTIFF…</source>
@@ -803,6 +910,11 @@
         <translation>Nach Feld filtern</translation>
     </message>
     <message>
+        <location filename="../../geocfm_qgis/stage_names.py"/>
+        <source>Finding targets</source>
+        <translation>Zielflächen suchen</translation>
+    </message>
+    <message>
         <location filename="../../geocfm_qgis/panel/run_end.py"/>
         <source>Finished in {time}.</source>
         <translation>Fertig in {time}.</translation>
@@ -821,6 +933,11 @@
         <location filename="../../resources/forms/environment_create.ui"/>
         <source>Folder of wheels</source>
         <translation>Ordner mit Wheels</translation>
+    </message>
+    <message>
+        <location filename="../../geocfm_qgis/panel/products.py"/>
+        <source>For greenfield targets: ground this close to a known occurrence is left out.</source>
+        <translation>Für Greenfield-Ziele: Flächen, die so nahe an einem bekannten Vorkommen liegen, werden ausgelassen.</translation>
     </message>
     <message>
         <location filename="../../resources/forms/options.ui"/>
@@ -938,6 +1055,11 @@
         <translation>Gold am Murchison, Westaustralien: vier Raster und 255 Lagerstätten.</translation>
     </message>
     <message>
+        <location filename="../../geocfm_qgis/algorithms/target_parameters.py"/>
+        <source>Greenfield targets: ground within so many kilometres of a known occurrence is left out. Empty or 0: nothing is.</source>
+        <translation>Greenfield-Ziele: Flächen innerhalb so vieler Kilometer um ein bekanntes Vorkommen werden ausgelassen. Leer oder 0: keine.</translation>
+    </message>
+    <message>
         <location filename="../../geocfm_qgis/panel/channel_tree.py"/>
         <source>Grid</source>
         <translation>Raster</translation>
@@ -959,14 +1081,29 @@
         <translation>Hilfe</translation>
     </message>
     <message>
+        <location filename="../../geocfm_qgis/results/targets_style.py"/>
+        <source>Highest density</source>
+        <translation>Höchste Dichte</translation>
+    </message>
+    <message>
         <location filename="../../geocfm_qgis/panel/products.py"/>
         <source>How dense occurrences are expected to be, relative to the regional mean.</source>
         <translation>Wie dicht Vorkommen zu erwarten sind, im Verhältnis zum Mittel der Region.</translation>
     </message>
     <message>
+        <location filename="../../geocfm_qgis/labels.py"/>
+        <source>How densities are found</source>
+        <translation>Wie Dichten bestimmt werden</translation>
+    </message>
+    <message>
         <location filename="../../geocfm_qgis/panel/loss_curve.py"/>
         <source>How far the model is from the known occurrences: the lower, the better. The line is what it learns from, the marks are tiles kept apart. When they no longer fall, more time does not help.</source>
         <translation>Wie weit das Modell von den bekannten Vorkommen entfernt ist: je niedriger, desto besser. Die Linie ist, woraus es lernt, die Marken sind zurückgehaltene Kacheln. Wenn sie nicht mehr fallen, hilft mehr Zeit nicht.</translation>
+    </message>
+    <message>
+        <location filename="../../geocfm_qgis/results/targets_style.py"/>
+        <source>How far to trust it</source>
+        <translation>Wie weit ihr zu trauen ist</translation>
     </message>
     <message>
         <location filename="../../geocfm_qgis/panel/history_view.py"/>
@@ -980,8 +1117,18 @@
     </message>
     <message>
         <location filename="../../geocfm_qgis/panel/products.py"/>
-        <source>How many known occurrences the best ground holds, on tiles kept apart.</source>
-        <translation>Wie viele bekannte Vorkommen die besten Flächen enthalten, auf zurückgehaltenen Kacheln.</translation>
+        <source>How many known occurrences the best ground holds, on tiles kept apart, and which layers matter: with a report to read.</source>
+        <translation>Wie viele bekannte Vorkommen die besten Flächen enthalten, auf zurückgehaltenen Kacheln, und welche Layer zählen: mit einem Bericht zum Lesen.</translation>
+    </message>
+    <message>
+        <location filename="../../resources/forms/model_step.ui"/>
+        <source>How many networks the model consists of; they share the time. Where several disagree the map is uncertain: 3 to 5 show it.</source>
+        <translation>Aus wie vielen Netzen das Modell besteht; sie teilen sich die Zeit. Wo mehrere uneins sind, ist die Karte unsicher: 3 bis 5 zeigen es.</translation>
+    </message>
+    <message>
+        <location filename="../../geocfm_qgis/algorithms/destinations.py"/>
+        <source>How the networks of a model disagree, if it has several, and where the layers lie outside what the model has seen.</source>
+        <translation>Wie uneins die Netze eines Modells sind, wenn es mehrere hat, und wo die Layer außerhalb dessen liegen, was das Modell gesehen hat.</translation>
     </message>
     <message>
         <location filename="../../geocfm_qgis/labels.py"/>
@@ -1012,6 +1159,11 @@
         <location filename="../../geocfm_qgis/results/provenance.py"/>
         <source>Input: {use}: {path}, {size} bytes, changed {time}</source>
         <translation>Eingabe: {use}: {path}, {size} Bytes, geändert {time}</translation>
+    </message>
+    <message>
+        <location filename="../../geocfm_qgis/results/targets_style.py"/>
+        <source>Inside</source>
+        <translation>Innerhalb</translation>
     </message>
     <message>
         <location filename="../../geocfm_qgis/environment/create_form.py"/>
@@ -1216,6 +1368,16 @@
         <translation>Die angekreuzten Layer mit ihren Namen als Satz behalten und wieder laden, auch in einem anderen Projekt.</translation>
     </message>
     <message>
+        <location filename="../../geocfm_qgis/results/targets_style.py"/>
+        <source>Known occurrences</source>
+        <translation>Bekannte Vorkommen</translation>
+    </message>
+    <message>
+        <location filename="../../geocfm_qgis/algorithms/target_parameters.py"/>
+        <source>Known occurrences: each target tells how many it holds, and how far the nearest is.</source>
+        <translation>Bekannte Vorkommen: Jede Zielfläche nennt, wie viele sie enthält und wie weit das nächste entfernt ist.</translation>
+    </message>
+    <message>
         <location filename="../../geocfm_qgis/labels.py"/>
         <source>Layer CRS</source>
         <translation>Layer-KBS</translation>
@@ -1225,6 +1387,11 @@
         <location filename="../../geocfm_qgis/panel/steps.py"/>
         <source>Layers</source>
         <translation>Layer</translation>
+    </message>
+    <message>
+        <location filename="../../geocfm_qgis/results/targets_style.py"/>
+        <source>Layers that matter here</source>
+        <translation>Layer, die hier zählen</translation>
     </message>
     <message>
         <location filename="../../resources/forms/model_step.ui"/>
@@ -1250,6 +1417,16 @@
         <location filename="../../geocfm_qgis/panel/card_text.py"/>
         <source>Learned from {count} occurrences of {source}, on {date}.</source>
         <translation>Gelernt aus {count} Vorkommen von {source}, am {date}.</translation>
+    </message>
+    <message>
+        <location filename="../../geocfm_qgis/labels.py"/>
+        <source>Least area</source>
+        <translation>Kleinste Fläche</translation>
+    </message>
+    <message>
+        <location filename="../../geocfm_qgis/labels.py"/>
+        <source>Least density</source>
+        <translation>Kleinste Dichte</translation>
     </message>
     <message>
         <location filename="../../geocfm_qgis/panel/occurrence_words.py"/>
@@ -1299,6 +1476,11 @@
         <translation>Auf diesem Computer wird Python gesucht …</translation>
     </message>
     <message>
+        <location filename="../../geocfm_qgis/stage_names.py"/>
+        <source>Looking for new ground</source>
+        <translation>Unbekanntes Gelände suchen</translation>
+    </message>
+    <message>
         <location filename="../../geocfm_qgis/jobs/command_line.py"/>
         <source>Made by GeoCFM in QGIS. To run it: geocfm run {file}</source>
         <translation>Von GeoCFM in QGIS erstellt. Ausführen mit: geocfm run {file}</translation>
@@ -1324,6 +1506,11 @@
         <translation>Schaffen Sie Platz oder wählen Sie einen Ordner auf einer anderen Festplatte, und versuchen Sie es noch einmal.</translation>
     </message>
     <message>
+        <location filename="../../geocfm_qgis/stage_names.py"/>
+        <source>Making the report</source>
+        <translation>Bericht schreiben</translation>
+    </message>
+    <message>
         <location filename="../../geocfm_qgis/environment/failures.py"/>
         <source>Many companies inspect encrypted traffic with a certificate of their own: ask for its file (.pem), let the variable PIP_CERT name it, and start QGIS anew.</source>
         <translation>Viele Firmen prüfen verschlüsselten Verkehr mit einem eigenen Zertifikat: Lassen Sie sich dessen Datei (.pem) geben, nennen Sie sie in der Variablen PIP_CERT, und starten Sie QGIS neu.</translation>
@@ -1332,6 +1519,11 @@
         <location filename="../../geocfm_qgis/stage_names.py"/>
         <source>Mapping</source>
         <translation>Kartieren</translation>
+    </message>
+    <message>
+        <location filename="../../geocfm_qgis/results/targets_style.py"/>
+        <source>Mean density</source>
+        <translation>Mittlere Dichte</translation>
     </message>
     <message>
         <location filename="../../geocfm_qgis/labels.py"/>
@@ -1362,6 +1554,11 @@
         <location filename="../../geocfm_qgis/panel/model_step.py"/>
         <source>Models of GeoCFM</source>
         <translation>Modelle von GeoCFM</translation>
+    </message>
+    <message>
+        <location filename="../../geocfm_qgis/labels.py"/>
+        <source>Monte-Carlo error</source>
+        <translation>Monte-Carlo-Fehler</translation>
     </message>
     <message>
         <location filename="../../resources/forms/panel.ui"/>
@@ -1416,6 +1613,12 @@
         <translation>Namen von Layern, deren Zahlen Codes sind, etwa von Gesteinseinheiten, durch Kommas getrennt.</translation>
     </message>
     <message>
+        <location filename="../../geocfm_qgis/labels.py"/>
+        <location filename="../../resources/forms/model_step.ui"/>
+        <source>Networks</source>
+        <translation>Netze</translation>
+    </message>
+    <message>
         <location filename="../../geocfm_qgis/panel/run_view.py"/>
         <source>Next: {name}</source>
         <translation>Danach: {name}</translation>
@@ -1459,6 +1662,11 @@
         <location filename="../../geocfm_qgis/panel/layer_problems.py"/>
         <source>No layer is ticked. Tick the rasters to learn from in step 1.</source>
         <translation>Kein Layer ist angekreuzt. Kreuzen Sie in Schritt 1 die Raster an, aus denen gelernt wird.</translation>
+    </message>
+    <message>
+        <location filename="../../geocfm_qgis/algorithms/rank_targets.py"/>
+        <source>No map is chosen. Choose a prospectivity raster.</source>
+        <translation>Keine Karte ist gewählt. Wählen Sie ein Prospektivitätsraster.</translation>
     </message>
     <message>
         <location filename="../../geocfm_qgis/algorithms/job_inputs.py"/>
@@ -1516,6 +1724,16 @@
         <translation>Nichts soll erstellt werden. Kreuzen Sie im Schritt „Ergebnisse“ an, was Sie möchten.</translation>
     </message>
     <message>
+        <location filename="../../geocfm_qgis/stage_names.py"/>
+        <source>Noting what the model has seen</source>
+        <translation>Festhalten, was das Modell gesehen hat</translation>
+    </message>
+    <message>
+        <location filename="../../geocfm_qgis/labels.py"/>
+        <source>Number of targets</source>
+        <translation>Anzahl der Zielflächen</translation>
+    </message>
+    <message>
         <location filename="../../geocfm_qgis/algorithms/check_report.py"/>
         <location filename="../../geocfm_qgis/jobs/occurrences.py"/>
         <location filename="../../geocfm_qgis/labels.py"/>
@@ -1571,6 +1789,11 @@
         <translation>Nur innerhalb dieses Rechtecks.</translation>
     </message>
     <message>
+        <location filename="../../geocfm_qgis/algorithms/destinations.py"/>
+        <source>Only of a map from draws (kde): the error that more draws would make smaller. It says nothing of geology.</source>
+        <translation>Nur bei einer Karte aus Ziehungen (kde): der Fehler, den mehr Ziehungen kleiner machten. Er sagt nichts über Geologie.</translation>
+    </message>
+    <message>
         <location filename="../../geocfm_qgis/panel/occurrence_words.py"/>
         <source>Only {count} of the occurrences would be used, which is too few to learn from.</source>
         <translation>Nur {count} der Vorkommen würden verwendet; das ist zu wenig, um daraus zu lernen.</translation>
@@ -1583,15 +1806,33 @@
         <translation>Ordner öffnen</translation>
     </message>
     <message>
+        <location filename="../../geocfm_qgis/algorithms/report_algorithm.py"/>
+        <location filename="../../geocfm_qgis/panel/history_view.py"/>
+        <location filename="../../geocfm_qgis/panel/run_end.py"/>
+        <location filename="../../geocfm_qgis/panel/run_keeper.py"/>
+        <source>Open report</source>
+        <translation>Bericht öffnen</translation>
+    </message>
+    <message>
         <location filename="../../geocfm_qgis/panel/preflight_task.py"/>
         <source>Or give this run another name in the Results step; the unfinished work stays as it is.</source>
-        <translation>Oder geben Sie diesem Lauf im Schritt „Ergebnisse“ einen anderen Namen; die unfertige Arbeit bleibt, wie sie ist.</translation>
+        <translation>Oder geben Sie diesem Lauf im Schritt Ergebnisse einen anderen Namen; die unfertige Arbeit bleibt, wie sie ist.</translation>
     </message>
     <message>
         <location filename="../../geocfm_qgis/labels.py"/>
         <location filename="../../resources/forms/model_step.ui"/>
         <source>Other settings</source>
         <translation>Andere Einstellungen</translation>
+    </message>
+    <message>
+        <location filename="../../geocfm_qgis/stage_names.py"/>
+        <source>Outlining targets</source>
+        <translation>Zielflächen umreißen</translation>
+    </message>
+    <message>
+        <location filename="../../geocfm_qgis/results/run_layers.py"/>
+        <source>Outside what the model has seen</source>
+        <translation>Außerhalb dessen, was das Modell gesehen hat</translation>
     </message>
     <message>
         <location filename="../../resources/forms/environment_create.ui"/>
@@ -1607,6 +1848,11 @@
         <location filename="../../geocfm_qgis/panel/presets.py"/>
         <source>Paper: synthetic</source>
         <translation>Artikel: synthetisch</translation>
+    </message>
+    <message>
+        <location filename="../../geocfm_qgis/results/targets_style.py"/>
+        <source>Part outside what the model has seen (0 to 1)</source>
+        <translation>Teil außerhalb dessen, was das Modell gesehen hat (0 bis 1)</translation>
     </message>
     <message>
         <location filename="../../geocfm_qgis/panel/products.py"/>
@@ -1637,6 +1883,7 @@
     </message>
     <message>
         <location filename="../../geocfm_qgis/algorithms/destinations.py"/>
+        <location filename="../../geocfm_qgis/labels.py"/>
         <location filename="../../geocfm_qgis/results/run_layers.py"/>
         <source>Prospectivity</source>
         <translation>Prospektivität</translation>
@@ -1688,14 +1935,35 @@
         <translation>Schnell auf einem Prozessor, voll auf einer Grafikkarte.</translation>
     </message>
     <message>
+        <location filename="../../geocfm_qgis/results/targets_style.py"/>
+        <source>Rank</source>
+        <translation>Rang</translation>
+    </message>
+    <message>
+        <location filename="../../geocfm_qgis/algorithms/rank_targets.py"/>
+        <location filename="../../geocfm_qgis/wording.py"/>
+        <source>Rank targets</source>
+        <translation>Zielflächen ordnen</translation>
+    </message>
+    <message>
         <location filename="../../geocfm_qgis/algorithms/parameters.py"/>
         <source>Rasters of any size, cell size and coordinate system; they are brought onto one grid. A model knows its layers by their names.</source>
         <translation>Raster beliebiger Größe, Zellgröße und Koordinatensysteme; sie werden auf ein gemeinsames Raster gebracht. Ein Modell kennt seine Layer nach ihren Namen.</translation>
     </message>
     <message>
+        <location filename="../../geocfm_qgis/panel/history_view.py"/>
+        <source>Read the report of this run in the browser.</source>
+        <translation>Den Bericht dieses Laufs im Browser lesen.</translation>
+    </message>
+    <message>
         <location filename="../../geocfm_qgis/stage_names.py"/>
         <source>Reading layers</source>
         <translation>Layer werden gelesen</translation>
+    </message>
+    <message>
+        <location filename="../../geocfm_qgis/stage_names.py"/>
+        <source>Reading the map</source>
+        <translation>Karte lesen</translation>
     </message>
     <message>
         <location filename="../../geocfm_qgis/labels.py"/>
@@ -1756,6 +2024,7 @@
     </message>
     <message>
         <location filename="../../geocfm_qgis/algorithms/destinations.py"/>
+        <location filename="../../geocfm_qgis/algorithms/report_algorithm.py"/>
         <source>Report</source>
         <translation>Bericht</translation>
     </message>
@@ -1887,6 +2156,11 @@
         <translation>Sätze</translation>
     </message>
     <message>
+        <location filename="../../geocfm_qgis/results/targets_style.py"/>
+        <source>Share of all that are expected (0 to 1)</source>
+        <translation>Anteil an allen erwarteten (0 bis 1)</translation>
+    </message>
+    <message>
         <location filename="../../geocfm_qgis/algorithms/evaluate_model.py"/>
         <source>Share of occurrences in the best 10 % of the held-out tiles</source>
         <translation>Anteil der Vorkommen in den besten 10 % der zurückgehaltenen Kacheln</translation>
@@ -1915,6 +2189,16 @@
         <location filename="../../geocfm_qgis/panel/history_view.py"/>
         <source>Show the results of this run as a group of layers.</source>
         <translation>Die Ergebnisse dieses Laufs als Layergruppe zeigen.</translation>
+    </message>
+    <message>
+        <location filename="../../geocfm_qgis/algorithms/target_parameters.py"/>
+        <source>Smaller ones are left out. Empty: those of fewer than four cells.</source>
+        <translation>Kleinere werden ausgelassen. Leer: solche mit weniger als vier Zellen.</translation>
+    </message>
+    <message>
+        <location filename="../../geocfm_qgis/labels.py"/>
+        <source>Smoothing</source>
+        <translation>Glättung</translation>
     </message>
     <message>
         <location filename="../../geocfm_qgis/results/provenance.py"/>
@@ -2018,6 +2302,12 @@
         <translation>Wird angehalten; was sich zu behalten lohnt, wird gespeichert…</translation>
     </message>
     <message>
+        <location filename="../../geocfm_qgis/labels.py"/>
+        <location filename="../../resources/forms/model_step.ui"/>
+        <source>Survey effort</source>
+        <translation>Suchaufwand</translation>
+    </message>
+    <message>
         <location filename="../../geocfm_qgis/panel/history_view.py"/>
         <source>Take it off this list; results stay.</source>
         <translation>Aus dieser Liste nehmen; die Ergebnisse bleiben.</translation>
@@ -2036,6 +2326,48 @@
         <location filename="../../geocfm_qgis/runs/run_queue.py"/>
         <source>Taken out of the queue; nothing had begun.</source>
         <translation>Aus der Warteschlange genommen; nichts hatte begonnen.</translation>
+    </message>
+    <message>
+        <location filename="../../geocfm_qgis/results/targets_style.py"/>
+        <source>Target</source>
+        <translation>Zielfläche</translation>
+    </message>
+    <message>
+        <location filename="../../geocfm_qgis/algorithms/destinations.py"/>
+        <location filename="../../geocfm_qgis/panel/products.py"/>
+        <location filename="../../geocfm_qgis/results/run_layers.py"/>
+        <source>Targets</source>
+        <translation>Zielflächen</translation>
+    </message>
+    <message>
+        <location filename="../../geocfm_qgis/panel/products.py"/>
+        <source>Targets are the connected parts of so much of the mapped area.</source>
+        <translation>Zielflächen sind die zusammenhängenden Teile von so viel der kartierten Fläche.</translation>
+    </message>
+    <message>
+        <location filename="../../geocfm_qgis/algorithms/target_parameters.py"/>
+        <source>Targets are the connected parts of the densest so many percent of the mapped area.</source>
+        <translation>Zielflächen sind die zusammenhängenden Teile der dichtesten so vielen Prozent der kartierten Fläche.</translation>
+    </message>
+    <message>
+        <location filename="../../geocfm_qgis/algorithms/target_parameters.py"/>
+        <source>Targets are where the map is at least this, in multiples of the regional mean; outweighs the part of the area.</source>
+        <translation>Zielflächen sind, wo die Karte mindestens diesen Wert hat, in Vielfachen des Mittels der Region; geht dem Teil der Fläche vor.</translation>
+    </message>
+    <message>
+        <location filename="../../geocfm_qgis/algorithms/rank_targets.py"/>
+        <source>Targets away from known occurrences need to know where these are. Choose the layer of occurrences, or leave the distance empty.</source>
+        <translation>Zielflächen fern von bekannten Vorkommen müssen wissen, wo diese liegen. Wählen Sie den Layer der Vorkommen, oder lassen Sie den Abstand leer.</translation>
+    </message>
+    <message>
+        <location filename="../../geocfm_qgis/panel/results_step.py"/>
+        <source>Targets away from known occurrences need to know where these are. Choose them in the Occurrences step, or set the distance to 0 in the Results step.</source>
+        <translation>Zielflächen fern von bekannten Vorkommen müssen wissen, wo diese liegen. Wählen Sie sie im Schritt Vorkommen, oder setzen Sie den Abstand im Schritt Ergebnisse auf 0.</translation>
+    </message>
+    <message>
+        <location filename="../../geocfm_qgis/labels.py"/>
+        <source>Temperature</source>
+        <translation>Temperatur</translation>
     </message>
     <message>
         <location filename="../../resources/forms/results_step.ui"/>
@@ -2082,6 +2414,11 @@
         <location filename="../../resources/forms/environment_create.ui"/>
         <source>The address of your own index of Python packages. Empty: the one that pip is set up for on this computer. One with a password is not remembered.</source>
         <translation>Die Adresse Ihres eigenen Index von Python-Paketen. Leer: der, für den pip auf diesem Computer eingerichtet ist. Eine mit Passwort wird nicht gemerkt.</translation>
+    </message>
+    <message>
+        <location filename="../../geocfm_qgis/panel/products.py"/>
+        <source>The best ground as ranked polygons, each with what speaks for it and against it.</source>
+        <translation>Die besten Flächen als geordnete Polygone, jedes mit dem, was für und gegen es spricht.</translation>
     </message>
     <message>
         <location filename="../../geocfm_qgis/panel/run_end.py"/>
@@ -2376,6 +2713,16 @@
         <translation>Die Layer sind die des Modells, siehe Schritt 3.</translation>
     </message>
     <message>
+        <location filename="../../geocfm_qgis/algorithms/rank_targets.py"/>
+        <source>The layers that matter are told from the map's model and its layers together. Choose both, or neither.</source>
+        <translation>Die Layer, die zählen, ergeben sich aus dem Modell der Karte und seinen Layern zusammen. Wählen Sie beides oder keines.</translation>
+    </message>
+    <message>
+        <location filename="../../geocfm_qgis/algorithms/target_parameters.py"/>
+        <source>The layers that the map was made from.</source>
+        <translation>Die Layer, aus denen die Karte gemacht ist.</translation>
+    </message>
+    <message>
         <location filename="../../geocfm_qgis/environment/installer.py"/>
         <source>The log below says more; copy it when you report this.</source>
         <translation>Das Protokoll unten sagt mehr; kopieren Sie es, wenn Sie dies melden.</translation>
@@ -2384,6 +2731,16 @@
         <location filename="../../geocfm_qgis/environment/failures.py"/>
         <source>The log below says why; copy it when you ask for help.</source>
         <translation>Das Protokoll unten sagt, warum; kopieren Sie es, wenn Sie um Hilfe bitten.</translation>
+    </message>
+    <message>
+        <location filename="../../geocfm_qgis/algorithms/target_parameters.py"/>
+        <source>The map is smoothed by so many cells before it is cut. Empty: 1; 0: not at all.</source>
+        <translation>Die Karte wird vor dem Schneiden um so viele Zellen geglättet. Leer: 1; 0: gar nicht.</translation>
+    </message>
+    <message>
+        <location filename="../../geocfm_qgis/algorithms/target_parameters.py"/>
+        <source>The map's model: with it and its layers each target tells which layers matter.</source>
+        <translation>Das Modell der Karte: Mit ihm und seinen Layern nennt jede Zielfläche die Layer, die zählen.</translation>
     </message>
     <message>
         <location filename="../../geocfm_qgis/panel/layer_matches.py"/>
@@ -2551,6 +2908,11 @@
         <translation>Der Bericht kann nicht nach {path} geschrieben werden ({reason}).</translation>
     </message>
     <message>
+        <location filename="../../geocfm_qgis/algorithms/report_algorithm.py"/>
+        <source>The report is ready to be read.</source>
+        <translation>Der Bericht kann gelesen werden.</translation>
+    </message>
+    <message>
         <location filename="../../geocfm_qgis/algorithms/engine_algorithm.py"/>
         <source>The result would replace its own input {path}. Choose another name.</source>
         <translation>Das Ergebnis würde seine eigene Eingabe {path} ersetzen. Wählen Sie einen anderen Namen.</translation>
@@ -2647,6 +3009,11 @@
         <translation>Die Einführung.</translation>
     </message>
     <message>
+        <location filename="../../geocfm_qgis/algorithms/target_parameters.py"/>
+        <source>The uncertainty of that map; each target tells how uncertain it is.</source>
+        <translation>Die Unsicherheit dieser Karte; jede Zielfläche nennt, wie unsicher sie ist.</translation>
+    </message>
+    <message>
         <location filename="../../geocfm_qgis/environment/page.py"/>
         <source>The variable {name} names it, and outweighs what is chosen here: {python}</source>
         <translation>Die Variable {name} nennt es und geht dem hier gewählten vor: {python}</translation>
@@ -2712,6 +3079,11 @@
         <translation>Unter {path} liegt kein Modell. Wählen Sie eine .safetensors-Datei.</translation>
     </message>
     <message>
+        <location filename="../../geocfm_qgis/algorithms/rank_targets.py"/>
+        <source>There is no raster {path}. Choose another one.</source>
+        <translation>Es gibt kein Raster {path}. Wählen Sie ein anderes.</translation>
+    </message>
+    <message>
         <location filename="../../geocfm_qgis/runs/history.py"/>
         <source>These inputs are temporary files, gone when QGIS closes: {names}</source>
         <translation>Diese Eingaben sind temporäre Dateien, weg, wenn QGIS schließt: {names}</translation>
@@ -2760,6 +3132,11 @@
         <location filename="../../geocfm_qgis/results/provenance.py"/>
         <source>This file</source>
         <translation>Diese Datei</translation>
+    </message>
+    <message>
+        <location filename="../../geocfm_qgis/panel/results_step.py"/>
+        <source>This is made from the prospectivity raster: tick it.</source>
+        <translation>Das wird aus dem Prospektivitätsraster gemacht: Haken Sie es an.</translation>
     </message>
     <message>
         <location filename="../../geocfm_qgis/panel/results_step.py"/>
@@ -2865,6 +3242,11 @@
         <translation>Das Training endet nach so vielen Schritten oder nach seinen Minuten, je nachdem, was zuerst kommt. Ein Ergebnis allein nach Iterationen wiederholt sich bis zum letzten Bit.</translation>
     </message>
     <message>
+        <location filename="../../geocfm_qgis/algorithms/parameters.py"/>
+        <source>Training ends without mapping the region and without a report.</source>
+        <translation>Das Training endet, ohne die Region zu kartieren und ohne Bericht.</translation>
+    </message>
+    <message>
         <location filename="../../geocfm_qgis/algorithms/check_report.py"/>
         <source>Training is not possible like this.</source>
         <translation>So ist kein Training möglich.</translation>
@@ -2903,6 +3285,13 @@
         <location filename="../../geocfm_qgis/panel/results_step.py"/>
         <source>Two results have the same name of file. Change one of them.</source>
         <translation>Zwei Ergebnisse haben denselben Dateinamen. Ändern Sie einen davon.</translation>
+    </message>
+    <message>
+        <location filename="../../geocfm_qgis/labels.py"/>
+        <location filename="../../geocfm_qgis/panel/products.py"/>
+        <location filename="../../geocfm_qgis/results/run_layers.py"/>
+        <source>Uncertainty</source>
+        <translation>Unsicherheit</translation>
     </message>
     <message>
         <location filename="../../resources/forms/layers_step.ui"/>
@@ -3006,6 +3395,21 @@
         <translation>Wo der Zufall beginnt. Ein anderer Startwert ergibt ein anderes Modell derselben Güte.</translation>
     </message>
     <message>
+        <location filename="../../geocfm_qgis/panel/products.py"/>
+        <source>Where its networks disagree (choose 3 or more in the Model step), and where the layers lie outside what the model has seen.</source>
+        <translation>Wo seine Netze uneins sind (wählen Sie 3 oder mehr im Schritt Modell), und wo die Layer außerhalb dessen liegen, was das Modell gesehen hat.</translation>
+    </message>
+    <message>
+        <location filename="../../geocfm_qgis/stage_names.py"/>
+        <source>Which layers matter</source>
+        <translation>Welche Layer zählen</translation>
+    </message>
+    <message>
+        <location filename="../../geocfm_qgis/algorithms/parameters.py"/>
+        <source>Which layers matter is not measured; that takes most of the time.</source>
+        <translation>Welche Layer zählen, wird nicht gemessen; das nimmt die meiste Zeit.</translation>
+    </message>
+    <message>
         <location filename="../../geocfm_qgis/environment/plan.py"/>
         <source>While it installs, {needed} are needed on the disk of the folder, and {free} are free. Choose a folder on another disk or make room.</source>
         <translation>Während der Installation werden auf der Festplatte des Ordners {needed} gebraucht, und {free} sind frei. Wählen Sie einen Ordner auf einer anderen Festplatte, oder schaffen Sie Platz.</translation>
@@ -3040,6 +3444,16 @@
         <location filename="../../resources/forms/area_choice.ui"/>
         <source>Within polygons</source>
         <translation>Innerhalb von Polygonen</translation>
+    </message>
+    <message>
+        <location filename="../../geocfm_qgis/labels.py"/>
+        <source>Without a report</source>
+        <translation>Ohne Bericht</translation>
+    </message>
+    <message>
+        <location filename="../../geocfm_qgis/labels.py"/>
+        <source>Without the importance of layers</source>
+        <translation>Ohne Bedeutung der Layer</translation>
     </message>
     <message>
         <location filename="../../geocfm_qgis/engine_events.py"/>
@@ -3083,6 +3497,11 @@
         <translation>ein unbekanntes KBS</translation>
     </message>
     <message>
+        <location filename="../../geocfm_qgis/panel/products.py"/>
+        <source>any distance</source>
+        <translation>beliebig</translation>
+    </message>
+    <message>
         <location filename="../../resources/forms/model_step.ui"/>
         <source>as the preset says</source>
         <translation>wie die Vorgabe sagt</translation>
@@ -3096,6 +3515,11 @@
         <location filename="../../geocfm_qgis/algorithms/parameters.py"/>
         <source>auto, cpu, cuda, cuda:1 or mps. Empty: as set in QGIS's options.</source>
         <translation>auto, cpu, cuda, cuda:1 oder mps. Leer: wie in den QGIS-Optionen eingestellt.</translation>
+    </message>
+    <message>
+        <location filename="../../geocfm_qgis/algorithms/mapping_parameters.py"/>
+        <source>average: all windows alike; consistent: as their overlaps say; head: as the density head says, and overlaps; count: by the expected number of occurrences. Empty: what suits the model.</source>
+        <translation>average: alle Fenster gleich; consistent: wie ihre Überlappungen sagen; head: wie der Dichtekopf und die Überlappungen sagen; count: nach der erwarteten Zahl der Vorkommen. Leer: was zum Modell passt.</translation>
     </message>
     <message>
         <location filename="../../geocfm_qgis/results/samples_style.py"/>
@@ -3124,6 +3548,7 @@
     </message>
     <message>
         <location filename="../../geocfm_qgis/algorithms/parameters.py"/>
+        <location filename="../../geocfm_qgis/algorithms/target_parameters.py"/>
         <source>cells</source>
         <translation>Zellen</translation>
     </message>
@@ -3153,14 +3578,34 @@
         <translation>fertig</translation>
     </message>
     <message>
+        <location filename="../../geocfm_qgis/algorithms/parameters.py"/>
+        <source>folds</source>
+        <translation>Gruppen</translation>
+    </message>
+    <message>
         <location filename="../../geocfm_qgis/sample_data.py"/>
         <source>gold deposits</source>
         <translation>Goldlagerstätten</translation>
     </message>
     <message>
+        <location filename="../../geocfm_qgis/results/run_layers.py"/>
+        <source>how much the networks differ</source>
+        <translation>wie sehr die Netze abweichen</translation>
+    </message>
+    <message>
         <location filename="../../resources/forms/environment_create.ui"/>
         <source>http://host:port or http://user:password@host:port. Empty: the proxy of QGIS's network settings, or else the system's. It is not remembered.</source>
         <translation>http://host:port oder http://user:password@host:port. Leer: der Proxy der Netzwerkeinstellungen von QGIS, sonst der des Systems. Er wird nicht gemerkt.</translation>
+    </message>
+    <message>
+        <location filename="../../geocfm_qgis/panel/products.py"/>
+        <source>in the best</source>
+        <translation>in den besten</translation>
+    </message>
+    <message>
+        <location filename="../../geocfm_qgis/algorithms/mapping_parameters.py"/>
+        <source>kde: from draws; exact: by integrating backwards, slow; head: by the density head, in one pass. Empty: what suits the model.</source>
+        <translation>kde: aus Ziehungen; exact: durch Rückwärtsintegration, langsam; head: durch den Dichtekopf, in einem Durchgang. Leer: was zum Modell passt.</translation>
     </message>
     <message>
         <location filename="../../geocfm_qgis/panel/layer_choice.py"/>
@@ -3176,6 +3621,11 @@
         <location filename="../../geocfm_qgis/algorithms/check_report.py"/>
         <source>left out, in a cell that already had one</source>
         <translation>ausgelassen, in einer Zelle, die schon eines hatte</translation>
+    </message>
+    <message>
+        <location filename="../../geocfm_qgis/results/uncertainty_style.py"/>
+        <source>like what the model has seen</source>
+        <translation>wie das, was das Modell gesehen hat</translation>
     </message>
     <message>
         <location filename="../../geocfm_qgis/panel/loss_curve.py"/>
@@ -3213,6 +3663,11 @@
         <translation>network.width=32, training.batch=4</translation>
     </message>
     <message>
+        <location filename="../../geocfm_qgis/results/targets_style.py"/>
+        <source>networks disagree by {value} %</source>
+        <translation>Netze weichen um {value} % ab</translation>
+    </message>
+    <message>
         <location filename="../../geocfm_qgis/jobs/raster_facts.py"/>
         <source>no CRS</source>
         <translation>kein KBS</translation>
@@ -3233,9 +3688,19 @@
         <translation>nicht gefunden</translation>
     </message>
     <message>
+        <location filename="../../geocfm_qgis/panel/model_step.py"/>
+        <source>not known</source>
+        <translation>nicht bekannt</translation>
+    </message>
+    <message>
         <location filename="../../geocfm_qgis/panel/history_view.py"/>
         <source>not possible</source>
         <translation>nicht möglich</translation>
+    </message>
+    <message>
+        <location filename="../../geocfm_qgis/algorithms/parameters.py"/>
+        <source>number</source>
+        <translation>Anzahl</translation>
     </message>
     <message>
         <location filename="../../geocfm_qgis/environment/create_form.py"/>
@@ -3258,6 +3723,11 @@
         <translation>von unbekannter Anzahl</translation>
     </message>
     <message>
+        <location filename="../../resources/forms/model_step.ui"/>
+        <source>off</source>
+        <translation>aus</translation>
+    </message>
+    <message>
         <location filename="../../geocfm_qgis/algorithms/check_report.py"/>
         <source>on cells without data</source>
         <translation>auf Zellen ohne Daten</translation>
@@ -3271,6 +3741,11 @@
         <location filename="../../geocfm_qgis/algorithms/check_report.py"/>
         <source>outside the grid</source>
         <translation>außerhalb des Rasters</translation>
+    </message>
+    <message>
+        <location filename="../../geocfm_qgis/results/uncertainty_style.py"/>
+        <source>outside what the model has seen</source>
+        <translation>außerhalb dessen, was das Modell gesehen hat</translation>
     </message>
     <message>
         <location filename="../../geocfm_qgis/jobs/raster_facts.py"/>
@@ -3293,6 +3768,26 @@
         <translation>Prozess {number}, {program}, auf {host}</translation>
     </message>
     <message>
+        <location filename="../../geocfm_qgis/panel/products.py"/>
+        <source>rank up to {number} targets</source>
+        <translation>bis zu {number} Zielflächen ordnen</translation>
+    </message>
+    <message>
+        <location filename="../../geocfm_qgis/results/targets_style.py"/>
+        <source>rank {first}</source>
+        <translation>Rang {first}</translation>
+    </message>
+    <message>
+        <location filename="../../geocfm_qgis/results/targets_style.py"/>
+        <source>rank {first} and below</source>
+        <translation>Rang {first} und darunter</translation>
+    </message>
+    <message>
+        <location filename="../../geocfm_qgis/results/targets_style.py"/>
+        <source>ranks {first} to {last}</source>
+        <translation>Ränge {first} bis {last}</translation>
+    </message>
+    <message>
         <location filename="../../geocfm_qgis/algorithms/check_report.py"/>
         <source>read</source>
         <translation>gelesen</translation>
@@ -3306,6 +3801,11 @@
         <location filename="../../geocfm_qgis/jobs/raster_facts.py"/>
         <source>result</source>
         <translation>Ergebnis</translation>
+    </message>
+    <message>
+        <location filename="../../geocfm_qgis/panel/products.py"/>
+        <source>tell how uncertain it is</source>
+        <translation>ihre Unsicherheit nennen</translation>
     </message>
     <message>
         <location filename="../../geocfm_qgis/engine_troubles.py"/>
@@ -3364,6 +3864,7 @@
     </message>
     <message>
         <location filename="../../geocfm_qgis/results/prospectivity_style.py"/>
+        <location filename="../../geocfm_qgis/results/uncertainty_style.py"/>
         <source>up to {value} (transparent)</source>
         <translation>bis {value} (durchsichtig)</translation>
     </message>
@@ -3513,6 +4014,11 @@
         <translation>{name} ({layer}, Kanal {band})</translation>
     </message>
     <message>
+        <location filename="../../geocfm_qgis/algorithms/job_inputs.py"/>
+        <source>{name}: the raster cannot be opened. Choose another one.</source>
+        <translation>{name}: Das Raster lässt sich nicht öffnen. Wählen Sie ein anderes.</translation>
+    </message>
+    <message>
         <location filename="../../geocfm_qgis/environment/plan.py"/>
         <source>{number:.0f} MB</source>
         <translation>{number:.0f} MB</translation>
@@ -3623,9 +4129,39 @@
         <translation>{used} von {read} Punkten werden verwendet.</translation>
     </message>
     <message>
+        <location filename="../../geocfm_qgis/results/targets_style.py"/>
+        <source>{value} % of all expected occurrences</source>
+        <translation>{value} % aller erwarteten Vorkommen</translation>
+    </message>
+    <message>
+        <location filename="../../geocfm_qgis/results/targets_style.py"/>
+        <source>{value} % outside what the model has seen</source>
+        <translation>{value} % außerhalb dessen, was das Modell gesehen hat</translation>
+    </message>
+    <message>
         <location filename="../../geocfm_qgis/results/prospectivity_style.py"/>
         <source>{value} everywhere</source>
         <translation>überall {value}</translation>
+    </message>
+    <message>
+        <location filename="../../geocfm_qgis/results/targets_style.py"/>
+        <source>{value} km to the nearest known one</source>
+        <translation>{value} km bis zum nächsten bekannten</translation>
+    </message>
+    <message>
+        <location filename="../../geocfm_qgis/results/targets_style.py"/>
+        <source>{value} km²</source>
+        <translation>{value} km²</translation>
+    </message>
+    <message>
+        <location filename="../../geocfm_qgis/results/targets_style.py"/>
+        <source>{value} known occurrences inside</source>
+        <translation>{value} bekannte Vorkommen innerhalb</translation>
+    </message>
+    <message>
+        <location filename="../../geocfm_qgis/results/targets_style.py"/>
+        <source>{value} × the mean density of the region</source>
+        <translation>{value} × mittlere Dichte der Region</translation>
     </message>
     <message>
         <location filename="../../geocfm_qgis/jobs/vector_source.py"/>
@@ -3636,6 +4172,16 @@
         <location filename="../../geocfm_qgis/jobs/vector_source.py"/>
         <source>{what}: no layer is chosen.</source>
         <translation>{what}: Kein Layer ist gewählt.</translation>
+    </message>
+    <message>
+        <location filename="../../geocfm_qgis/results/uncertainty_style.py"/>
+        <source>± {percent} %</source>
+        <translation>± {percent} %</translation>
+    </message>
+    <message>
+        <location filename="../../geocfm_qgis/results/targets_style.py"/>
+        <source>× regional mean</source>
+        <translation>× Mittel der Region</translation>
     </message>
 </context>
 </TS>
