@@ -65,8 +65,8 @@ def all_products():
             key=UNCERTAINTY,
             title=tr("Uncertainty"),
             explanation=tr(
-                "Where its networks disagree (choose 3 or more in the Model step), and where the "
-                "layers lie outside what the model has seen."
+                "Where the model's networks disagree (choose 3 or more in the Model step), and "
+                "where the layers lie outside what it has seen."
             ),
             summary=tr("tell how uncertain it is"),
             algorithm="map",

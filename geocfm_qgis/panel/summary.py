@@ -17,7 +17,7 @@ def summary_sentence(choices, occurrence_count, grid=None):
         name = model_name(choices.model.checkpoint)
         return tr("With the model {name}: {products}.").format(name=name, products=_listed(made))
     start = tr("{budget} on {layers} and {occurrences}").format(
-        budget=_budget(choices.model),
+        budget=_budget(choices.model) + _networks(choices.model),
         layers=_counted(len(choices.layers.channels), tr("1 layer"), tr("{count} layers")),
         occurrences=_occurrences(occurrence_count),
     )
@@ -48,6 +48,16 @@ def _budget(model):
     if not model.minutes:
         return tr("Train for at most {iterations}").format(iterations=steps)
     return tr("Train for at most {iterations} or {time}").format(iterations=steps, time=minutes)
+
+
+def _networks(model):
+    """Say in brackets what shares the time, if anything does."""
+    parts = []
+    if model.ensemble > 1:
+        parts.append(tr("{count} networks").format(count=model.ensemble))
+    if model.folds:
+        parts.append(tr("{count} folds").format(count=model.folds))
+    return f" ({', '.join(parts)})" if parts else ""
 
 
 def _occurrences(count):

@@ -3396,8 +3396,8 @@
     </message>
     <message>
         <location filename="../../geocfm_qgis/panel/products.py"/>
-        <source>Where its networks disagree (choose 3 or more in the Model step), and where the layers lie outside what the model has seen.</source>
-        <translation>Wo seine Netze uneins sind (wählen Sie 3 oder mehr im Schritt Modell), und wo die Layer außerhalb dessen liegen, was das Modell gesehen hat.</translation>
+        <source>Where the model's networks disagree (choose 3 or more in the Model step), and where the layers lie outside what it has seen.</source>
+        <translation>Wo die Netze des Modells uneins sind (wählen Sie 3 oder mehr im Schritt Modell), und wo die Layer außerhalb dessen liegen, was es gesehen hat.</translation>
     </message>
     <message>
         <location filename="../../geocfm_qgis/stage_names.py"/>
@@ -3919,6 +3919,11 @@
         <translation>{count} Koordinatensysteme, beim Lesen angeglichen</translation>
     </message>
     <message>
+        <location filename="../../geocfm_qgis/panel/summary.py"/>
+        <source>{count} folds</source>
+        <translation>{count} Gruppen</translation>
+    </message>
+    <message>
         <location filename="../../geocfm_qgis/panel/occurrence_words.py"/>
         <source>{count} in a cell that already has one</source>
         <translation>{count} in einer Zelle, die schon eines hat</translation>
@@ -3937,6 +3942,11 @@
         <location filename="../../geocfm_qgis/panel/summary.py"/>
         <source>{count} minutes</source>
         <translation>{count} Minuten</translation>
+    </message>
+    <message>
+        <location filename="../../geocfm_qgis/panel/summary.py"/>
+        <source>{count} networks</source>
+        <translation>{count} Netze</translation>
     </message>
     <message>
         <location filename="../../geocfm_qgis/panel/occurrence_words.py"/>

@@ -10,6 +10,7 @@ from geocfm_qgis.bundle import resources_folder
 from geocfm_qgis.panel.layers_step import LayersStep
 from geocfm_qgis.panel.model_step import ModelStep
 from geocfm_qgis.panel.occurrences_step import OccurrencesStep
+from geocfm_qgis.panel.results_step import ResultsStep
 
 WIDEST = {"en": 340, "de": 380}  # pixels
 
@@ -31,12 +32,14 @@ def language(request, tmp_path, qgis_app):
 
 
 def test_the_steps_are_narrow(language, sample_project):
-    layers, points, model = (
-        kind(sample_project) for kind in (LayersStep, OccurrencesStep, ModelStep)
+    layers, points, model, results = (
+        kind(sample_project) for kind in (LayersStep, OccurrencesStep, ModelStep, ResultsStep)
     )
     points.filterCheck.setChecked(True)
     model.advancedBox.setCollapsed(False)
-    widths = [step.minimumSizeHint().width() for step in (layers, points, model)]
+    for row in results.rows:
+        row.tick.setChecked(True)
+    widths = [step.minimumSizeHint().width() for step in (layers, points, model, results)]
     model.set_channels(layers.all_channels())
     model.use_checkpoint(resources_folder() / "checkpoints" / "murchison_gold.safetensors")
     widths.append(model.minimumSizeHint().width())
@@ -49,6 +52,7 @@ def test_no_text_of_a_number_box_is_cut_off(language, sample_project):
     step.resize(WIDEST[language], 800)
     step.show()
     QApplication.processEvents()
-    for box in (step.iterationsSpin, step.windowSpin, step.tileSpin, step.resolutionSpin):
+    boxes = (step.iterationsSpin, step.windowSpin, step.tileSpin, step.resolutionSpin)
+    for box in (*boxes, step.foldsSpin):
         needed = box.fontMetrics().horizontalAdvance(box.specialValueText())
         assert box.lineEdit().width() >= needed, box.objectName()

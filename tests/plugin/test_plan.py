@@ -268,6 +268,10 @@ def test_the_whole_run_in_one_line(choices):
         layers=LayerChoices(choices.layers.channels[:1]),
     )
     assert summary_sentence(alone, None) == "Train for 1 minute on 1 layer and the occurrences."
+    several = replace(choices, model=ModelChoices(ensemble=3, folds=5))
+    assert summary_sentence(several, 255).startswith(
+        "Train for 5 minutes (3 networks, 5 folds) on 3 layers and 255 occurrences, then"
+    )
     assert summary_sentence(loaded(choices), None).startswith(
         "With the model murchison_gold: map the region"
     )
