@@ -51,7 +51,7 @@ def test_a_run_through_the_panel_ends_in_finished_layers(tell):
     results = told.answer["results"]
     assert results["group"] == "short run"
     layers = results["layers"]
-    assert list(layers) == ["Occurrences used", "Draw 1", "Draw 2", "Prospectivity"]
+    assert list(layers) == ["Occurrences used", "Targets", "Draw 1", "Draw 2", "Prospectivity"]
     assert all(layer["valid"] for layer in layers.values())
     prospectivity, draw = layers["Prospectivity"], layers["Draw 1"]
     assert prospectivity["renderer"] == "singlebandpseudocolor"
