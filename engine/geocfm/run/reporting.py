@@ -41,6 +41,7 @@ from geocfm.job import EvaluateJob, TrainJob
 from geocfm.model.checkpoint import ModelCard, load_checkpoint
 from geocfm.results import REPORT, report_of
 from geocfm.run.apply import Application, raw_map
+from geocfm.run.report_extras import map_extras
 from geocfm.run.workplace import Workplace
 
 if TYPE_CHECKING:
@@ -265,7 +266,9 @@ def _report_on_training(
         log=log,
         warnings=(*region.occurrences.warnings, *predictor.warnings()),
     )
-    write_report(found, Extras(cross_validation=pooled), place, reporter)
+    told = map_extras(raw, grid, points, predictor, reporter)
+    extras = Extras(cross_validation=pooled, targets=told.targets, uncertainty=told.uncertainty)
+    write_report(found, extras, place, reporter)
 
 
 def _evaluation_of(job: TrainJob) -> EvaluateJob:
