@@ -224,10 +224,10 @@ def report_on_training(
     except Exception as error:
         for path in paths:  # of an earlier model, which is about to be replaced
             path.unlink(missing_ok=True)
-        said = error.message if isinstance(error, UserError) else f"{type(error).__name__}: {error}"
+        said = str(error) if isinstance(error, UserError) else f"{type(error).__name__}: {error}."
         reporter.warn(
-            f"The report could not be made. {said} The model is complete all the same; 'geocfm "
-            "evaluate' makes a report of it."
+            f"The report could not be made. {said} The model is complete all the same, and "
+            "'geocfm evaluate' makes a report of it."
         )
         return {}
     return dict(zip(REPORT, paths, strict=True))
