@@ -57,7 +57,7 @@ def training(region: SmallRegion, out: Path, *more: object) -> list[object]:
 
 
 def mapping(region: SmallRegion, model: Path, out: Path, steps: int = 1) -> list[object]:
-    solver = ("--solver", "heun", "--steps", steps)
+    solver = ("--density", "kde", "--solver", "heun", "--steps", steps)
     return ["map", "--checkpoint", model, *region.raster_options, *solver, "--out", out]
 
 
