@@ -83,10 +83,10 @@ def opened(job: TargetsJob) -> Iterator[Opened]:
     """Open all that the job names; what does not fit is refused."""
     if job.area_share is not None and job.threshold is not None:
         raise UserError("--area-share and --threshold are both given.", "Give one of them.")
-    if (job.checkpoint is None) != (not job.raster):
+    if job.checkpoint is not None and not job.raster:
         raise UserError(
             "The layers that matter are told from the map's model and its layers together.",
-            "Give --checkpoint and --raster, or neither.",
+            "Give the layers as well (--raster), or leave out --checkpoint.",
         )
     if job.exclude is not None and job.occurrences is None:
         raise UserError(
