@@ -115,5 +115,5 @@ def card_of(region: Region, network: NetworkSettings | None = None) -> ModelCard
 def knowing_predictor(region: Region, weights: NDArray[np.float64] | None = None) -> Predictor:
     """A model that knows what decides, at work on the region."""
     chosen = channel_weights(region) if weights is None else weights
-    example = Checkpoint(KnowingNetwork(chosen), card_of(region))  # type: ignore[arg-type]
+    example = Checkpoint((KnowingNetwork(chosen),), card_of(region))  # type: ignore[arg-type]
     return Predictor(example, region, SamplingSettings(), torch.device("cpu"))

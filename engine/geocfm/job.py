@@ -250,7 +250,8 @@ class ApplyingJob(_Rasters, WritingJob):
     combine: Literal["auto", "average", "consistent", "head", "count"] = Field(
         "auto",
         description="How windows compare: average (all alike), consistent (as their overlaps "
-        "say), head (as the density head says, and overlaps), count (as the count head says).",
+        "say), head (as the density head says too), count (as the numbers of occurrences that "
+        "windows are expected to hold say too); auto is count if the model has that head.",
     )
     solver: Literal["euler", "midpoint", "heun"] | None = Field(
         None, description="euler, midpoint or heun; the model's own by default."

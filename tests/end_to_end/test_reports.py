@@ -17,6 +17,7 @@ from geocfm.data.split import TRAIN, Split
 from geocfm.errors import UserError
 from geocfm.geo.grid import Grid
 from geocfm.model.checkpoint import load_card
+from report_page import Page
 from small_data import (
     DEGREES,
     ROTATED,
@@ -111,6 +112,10 @@ def test_the_report_tells_what_the_evaluation_found(
     card = load_card(trained.checkpoint)
     assert told["model"]["created"] == card.created
     page = (evaluated / "report.html").read_text(encoding="utf-8")
+    parsed = Page(page)
+    assert parsed.foreign() == []
+    pictures = [given["src"] for tag, given in parsed.tags if tag == "img"]
+    assert sum(str(source).startswith("data:image/png") for source in pictures) == 1 + 3
     assert f"{100 * at_ten['value']:.0f}\u00a0% of the" in page
     for sentence in told["summary"]["caveats"]:
         assert sentence[:40] in page

@@ -49,7 +49,7 @@ def map_command(region: SmallRegion, model: Path, out: Path) -> list[object]:
 
 
 def slow_map(region: SmallRegion, model: Path, out: Path, *more: object) -> list[object]:
-    slow = ("--solver", "heun", "--steps", 100)
+    slow = ("--density", "kde", "--solver", "heun", "--steps", 100)
     return ["map", "--checkpoint", model, *region.raster_options, *slow, "--out", out, *more]
 
 

@@ -33,7 +33,7 @@ def training(region: SmallRegion, out: Path) -> list[object]:
 
 
 def mapping(region: SmallRegion, model: Path, out: Path) -> list[object]:
-    steps = ("--solver", "heun", "--steps", 30)  # long enough to be interrupted
+    steps = ("--density", "kde", "--solver", "heun", "--steps", 30)  # long enough to interrupt
     return ["map", "--checkpoint", model, *region.raster_options, *steps, "--out", out]
 
 

@@ -57,7 +57,7 @@ def training(region: SmallRegion, out: Path, *more: object) -> list[object]:
 
 
 def mapping(region: SmallRegion, model: Path, out: Path, steps: int = 1) -> list[object]:
-    solver = ("--solver", "heun", "--steps", steps)
+    solver = ("--density", "kde", "--solver", "heun", "--steps", steps)
     return ["map", "--checkpoint", model, *region.raster_options, *solver, "--out", out]
 
 
@@ -92,6 +92,20 @@ def test_training_killed_between_two_writings_ends_complete(
     rows = training_log(tmp_path / "m.log.jsonl")
     steps = [row["iteration"] for row in rows if "loss" in row]
     assert steps == list(range(1, ITERATIONS + 1))
+
+
+@pytest.mark.parametrize("moment", ["after m.report.html", "after m.report.json"])
+def test_training_killed_beside_its_report_ends_complete(
+    moment: str, geocfm: Geocfm, small_region: SmallRegion, tmp_path: Path
+) -> None:
+    command = training(small_region, tmp_path / "m.safetensors")
+    command.remove("--skip-report")
+    killed(moment, *command)
+    assert not (tmp_path / "m.safetensors").exists()
+    assert "Mapping" not in done(geocfm(*command))  # the map was finished before
+    names = {"m.safetensors", "m.last.safetensors", "m.log.jsonl", "m.occurrences.gpkg"}
+    names |= {"m.report.html", "m.report.json"}
+    assert {path.name for path in tmp_path.iterdir()} == names
 
 
 @pytest.fixture

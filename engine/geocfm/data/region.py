@@ -85,6 +85,13 @@ class Region:
             ),
         )
 
+    def with_weights(self, weights: NDArray[np.float64]) -> Region:
+        """Occurrences that count otherwise (N,); windows where none counts are not learned from."""
+        starts = _learning_windows(
+            self.grid, self.plan, self.points[weights > 0], self.split, self.scan, self.settings
+        )
+        return replace(self, weights=weights, starts={**self.starts, "train": starts["train"]})
+
     def points_by_role(self) -> dict[str, int]:
         """How many occurrences lie on tiles of each role."""
         roles = self.split.role_of_points(self.points)

@@ -65,7 +65,7 @@ def measure_memory(
         "statistics (check)": ["check", *given, *points],
         f"statistics and {iterations} training iterations (train)": [
             "train", *given, *points, "--preset", "quick", "--iterations", str(iterations),
-            "--overwrite", "--out", model,
+            "--skip-report", "--overwrite", "--out", model,
         ],
         f"map of about {windows} windows (map)": [
             "map", "--checkpoint", model, *given, "--aoi", str(area), "--overwrite",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from io import BytesIO
 from pathlib import Path
 
 import matplotlib
@@ -107,10 +108,7 @@ def plot_map(
 ) -> None:
     """The map (values times ``scale``) with its occurrences; held-out tiles are outlined."""
     roles = split.role_of_points(points)
-    coarser = max(1.0, max(grid.height, grid.width) / WIDEST)
-    shape = (max(1, int(grid.height / coarser)), max(1, int(grid.width / coarser)))
-    with rasterio.open(raster) as source:
-        values = source.read(1, out_shape=shape, resampling=Resampling.average) * scale
+    values = _read_coarse(raster, 1, grid) * scale
     valid = values[np.isfinite(values)]
     highest = max(float(np.percentile(valid, 99)), 1.0) if valid.size else 1.0
     tall = grid.height / grid.width
@@ -169,6 +167,43 @@ def plot_map(
     axes.set_title(title, fontsize=10)
     figure.legend(loc="outside lower center", ncols=2, fontsize=8, frameon=False)
     save_figure(figure, path, provenance)
+
+
+def band_picture(raster: Path, band: int, grid: Grid, label: str) -> bytes:
+    """A band of a raster on the grid as a PNG, in colours that are not those of the density."""
+    values = _read_coarse(raster, band, grid)
+    valid = values[np.isfinite(values)]
+    highest = float(np.percentile(valid, 99)) if valid.size else 1.0
+    tall = grid.height / grid.width
+    figure = Figure(figsize=(6.0, min(max(6.0 * tall * 0.82, 2.6), 8.0)), layout="constrained")
+    axes = figure.add_subplot()
+    image = axes.imshow(
+        values,
+        cmap="magma",
+        vmin=0,
+        vmax=highest or 1.0,
+        interpolation="nearest",
+        extent=(0, grid.width, grid.height, 0),
+    )
+    wide = tall < WIDE
+    figure.colorbar(
+        image, ax=axes, label=label, extend="max", location="bottom" if wide else "right"
+    )
+    _world_ticks(axes, grid)
+    held = BytesIO()
+    figure.savefig(held, dpi=DPI, bbox_inches="tight", format="png")
+    return held.getvalue()
+
+
+def _read_coarse(raster: Path, band: int, grid: Grid) -> NDArray[np.float32]:
+    """A band, no larger than a picture needs."""
+    coarser = max(1.0, max(grid.height, grid.width) / WIDEST)
+    shape = (max(1, int(grid.height / coarser)), max(1, int(grid.width / coarser)))
+    with rasterio.open(raster) as source:
+        values: NDArray[np.float32] = source.read(
+            band, out_shape=shape, resampling=Resampling.average
+        )
+    return values
 
 
 def _world_ticks(axes: Axes, grid: Grid) -> None:

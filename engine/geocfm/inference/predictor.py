@@ -80,7 +80,7 @@ class EncodedWindows(EncodedImages):
 
 
 class Predictor:
-    """One network of a checkpoint at work; ``members`` are all of them, each like this one.
+    """A checkpoint's first network at work; ``members`` are all of them, each by itself.
 
     Windows have the training size: GroupNorm makes the features depend on it.
     """
@@ -95,11 +95,11 @@ class Predictor:
         self.card, self.layers, self.sampling = checkpoint.card, layers, sampling
         self.encoder = Encoder(self.card.layers, self.card.settings.windows)
         self._reader = WindowReader(layers, self.encoder)
+        samplers = [FlowSampler(network, sampling, device) for network in checkpoint.networks]
+        self.sampler = samplers[0]
         self.members: tuple[Predictor, ...] = (self,)
-        self.sampler, *others = (
-            FlowSampler(network, sampling, device) for network in checkpoint.networks
-        )
-        self.members += tuple(self._with(sampler) for sampler in others)
+        if len(samplers) > 1:
+            self.members = tuple(self._with(sampler) for sampler in samplers)
 
     def _with(self, sampler: FlowSampler) -> Predictor:
         """The same with another network."""

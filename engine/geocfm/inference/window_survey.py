@@ -21,7 +21,7 @@ from geocfm.model.settings import NetworkSettings
 def choose_combination(asked: str, network: NetworkSettings) -> str:
     """How windows are put side by side: as asked, or by the best that the model has."""
     if asked == "auto":
-        return "head" if network.density else "consistent"
+        return "count" if network.count else "consistent"
     missing = {"head": not network.density, "count": not network.count}
     if missing.get(asked):
         raise UserError(

@@ -12,6 +12,7 @@ from torch import Tensor
 
 Velocity = Callable[[Tensor, Tensor], Tensor]
 """(positions (N, 2), t (N,)) -> velocities (N, 2)."""
+LEAST_WEIGHT = 1e-6  # of all points of a batch together: it may be that none counts
 
 
 def path_position(points: Tensor, noise: Tensor, t: Tensor) -> Tensor:
@@ -33,7 +34,9 @@ def flow_matching_loss(
     """
     predicted = velocity(path_position(points, noise, t), t)
     squares = (predicted - path_velocity(points, noise)).square().sum(dim=1)
-    return squares.mean() if weights is None else (squares * weights).sum() / weights.sum()
+    if weights is None:
+        return squares.mean()
+    return (squares * weights).sum() / weights.sum().clamp(min=LEAST_WEIGHT)
 
 
 @dataclass(frozen=True)

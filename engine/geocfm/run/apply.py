@@ -255,9 +255,11 @@ def _write_uncertainty(
             place_in = Window(at.row - shown.row, at.col - shown.col, at.height, at.width)
             outside = (block.dissimilarity > 1).astype(np.float32)
             outside[np.isnan(block.dissimilarity)] = np.nan
-            numbers = [raw.bands.index(band) + 1 for band in told]
-            values = source.read(numbers, window=place_in.to_rasterio())
-            raster.write(np.concatenate([values, outside[None]]), window=place_in.to_rasterio())
+            bands = [
+                source.read(raw.bands.index(band) + 1, window=place_in.to_rasterio())
+                for band in told
+            ]
+            raster.write(np.stack([*bands, outside]), window=place_in.to_rasterio())
             done += at.height * at.width
             stage(done, shown.height * shown.width)
     reporter.note(tally.sentence())

@@ -18,6 +18,7 @@ from geocfm.run.apply import Application, applying, raw_map
 from geocfm.run.importance import ensure_importance_fits, measure_importance
 from geocfm.run.inputs import open_occurrences, write_occurrences
 from geocfm.run.needs import map_disk_bytes
+from geocfm.run.report_extras import map_extras
 from geocfm.run.reporting import MAP_TITLE, Measured, baselines_of, tell_report, write_report
 from geocfm.run.room import ensure_room
 from geocfm.run.workplace import Workplace
@@ -101,9 +102,12 @@ def run_evaluate(job: EvaluateJob, place: Workplace, reporter: Reporter) -> None
             log=job.checkpoint.with_name(f"{job.checkpoint.stem}.log.jsonl"),
             warnings=(*occurrences.warnings, *work.predictor.warnings()),
         )
+        told = map_extras(raw, grid, occurrences.points, work.predictor, reporter)
         extras = Extras(
             baselines=baselines_of(beside) if beside else None,
             importance=importance.layers if importance else (),
+            targets=told.targets,
+            uncertainty=told.uncertainty,
         )
         write_report(found, extras, place, reporter)
         write_occurrences(place, used, grid, occurrences.points, occurrences.ids)

@@ -41,6 +41,7 @@ from geocfm.job import EvaluateJob, TrainJob
 from geocfm.model.checkpoint import ModelCard, load_checkpoint
 from geocfm.results import REPORT, report_of
 from geocfm.run.apply import Application, raw_map
+from geocfm.run.report_extras import map_extras
 from geocfm.run.workplace import Workplace
 
 if TYPE_CHECKING:
@@ -223,10 +224,10 @@ def report_on_training(
     except Exception as error:
         for path in paths:  # of an earlier model, which is about to be replaced
             path.unlink(missing_ok=True)
-        said = error.message if isinstance(error, UserError) else f"{type(error).__name__}: {error}"
+        said = str(error) if isinstance(error, UserError) else f"{type(error).__name__}: {error}."
         reporter.warn(
-            f"The report could not be made. {said} The model is complete all the same; 'geocfm "
-            "evaluate' makes a report of it."
+            f"The report could not be made. {said} The model is complete all the same, and "
+            "'geocfm evaluate' makes a report of it."
         )
         return {}
     return dict(zip(REPORT, paths, strict=True))
@@ -265,7 +266,9 @@ def _report_on_training(
         log=log,
         warnings=(*region.occurrences.warnings, *predictor.warnings()),
     )
-    write_report(found, Extras(cross_validation=pooled), place, reporter)
+    told = map_extras(raw, grid, points, predictor, reporter)
+    extras = Extras(cross_validation=pooled, targets=told.targets, uncertainty=told.uncertainty)
+    write_report(found, extras, place, reporter)
 
 
 def _evaluation_of(job: TrainJob) -> EvaluateJob:

@@ -13,14 +13,12 @@ from numpy.typing import NDArray
 
 from geocfm.errors import UserError
 from geocfm.events import Reporter
-from geocfm.geo.area import Area
 from geocfm.geo.grid import Floats, Grid, Window
 from geocfm.geo.layers import open_raster
 from geocfm.geo.occurrences import Occurrences
 from geocfm.geo.rasters import Layer, Stack, layer_grid
 from geocfm.geo.writing import write_polygons
 from geocfm.inference.experience_map import OUTSIDE
-from geocfm.inference.occlusion import TargetCells, describe_effects, layers_that_matter
 from geocfm.inference.predictor import Predictor
 from geocfm.inference.regional_map import UNIT, VARIATION
 from geocfm.inference.targets import (
@@ -37,9 +35,9 @@ from geocfm.model.device import choose_device
 from geocfm.run.apply import match_layers
 from geocfm.run.inputs import given_layers, open_occurrences
 from geocfm.run.provenance import TAG, Provenance, read_provenance
+from geocfm.run.report_extras import AREA_SHARE, effects_of_layers
 from geocfm.run.workplace import Workplace
 
-AREA_SHARE = 0.05  # of the map, where neither a share nor a threshold is given
 LAYER = "targets"
 # bands of an uncertainty raster by their descriptions, and the fields that hold their means
 FIELDS = {VARIATION: "uncertainty", OUTSIDE: "outside_experience"}
@@ -85,10 +83,10 @@ def opened(job: TargetsJob) -> Iterator[Opened]:
     """Open all that the job names; what does not fit is refused."""
     if job.area_share is not None and job.threshold is not None:
         raise UserError("--area-share and --threshold are both given.", "Give one of them.")
-    if (job.checkpoint is None) != (not job.raster):
+    if job.checkpoint is not None and not job.raster:
         raise UserError(
             "The layers that matter are told from the map's model and its layers together.",
-            "Give --checkpoint and --raster, or neither.",
+            "Give the layers as well (--raster), or leave out --checkpoint.",
         )
     if job.exclude is not None and job.occurrences is None:
         raise UserError(
@@ -218,15 +216,9 @@ def _layers_that_matter(
     device = choose_device("auto")
     checkpoint = load_checkpoint(job.checkpoint, device)
     layers, _ = match_layers(checkpoint.card, given_layers(job))
-    areas = [Area(target.outline, grid) for target in targets]
-    places = [TargetCells(area.bounds, area.mask(area.bounds)) for area in areas]
     with Stack(layers, grid) as stack:
         predictor = Predictor(checkpoint, stack, checkpoint.card.settings.sampling, device)
-        stage = reporter.stage("Asking which layers matter")
-        effects = layers_that_matter(predictor, places, progress=stage)
-    return {
-        target.rank: describe_effects(own) for target, own in zip(targets, effects, strict=True)
-    }
+        return effects_of_layers(predictor, targets, grid, reporter)
 
 
 def target_fields(target: Target, layers: str | None = None) -> dict[str, Any]:

@@ -10,12 +10,11 @@ from torch import Tensor
 from torch.nn import functional
 
 from geocfm.data.patches import Batch
-from geocfm.model.flow import flow_matching_loss
+from geocfm.model.flow import LEAST_WEIGHT, flow_matching_loss
 from geocfm.model.network import VelocityNetwork
 from geocfm.model.score import ScoreNetwork, log_density
 
 POSITIVE_WEIGHT = 50.0  # of a pixel that holds an occurrence (paper, "UNet-Seg")
-LEAST_WEIGHT = 1e-6  # of all points together: none may lie on data
 ROUNDING = 2e-7  # of a window's side: points are float32, and 7 / 220 * 220 may be less than 7
 
 

@@ -57,7 +57,7 @@ def bootstrapped(region: Region, seed: int) -> Region:
     drawn = generator.multinomial(blocks, np.full(blocks, 1 / blocks))
     weights = region.weights.copy()
     weights[training] *= drawn[block.ravel()]
-    return replace(region, weights=weights)
+    return region.with_weights(weights)
 
 
 def share_of_budget(settings: Settings, trainings: int) -> Settings:

@@ -97,7 +97,8 @@ def load_state(folder: Path, network: nn.Module) -> RunState | None:
 
 def _fits(state: RunState, network: nn.Module) -> bool:
     expected = {name: tensor.shape for name, tensor in network.state_dict().items()}
-    moments = {f"{moment}.{n}": s for moment in MOMENTS for n, s in expected.items()}
+    learned = {n: p.shape for n, p in network.named_parameters() if p.requires_grad}
+    moments = {f"{moment}.{n}": s for moment in MOMENTS for n, s in learned.items()}
     found = {name: tensor.shape for name, tensor in state.optimised.items()}
     first = {name: shape for name, shape in moments.items() if name.startswith(MOMENTS[0] + ".")}
     averages = [state.averaged] + ([state.best.weights] if state.best else [])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from html.parser import HTMLParser
 from typing import Any
 
 import numpy as np
@@ -31,7 +30,6 @@ from geocfm.evaluation.report.pictures import Pictures
 from numpy.typing import NDArray
 
 NASTY = "größe <script>alert('x')</script> & \"$\\frac$\" 矿产"
-VOID = {"img", "meta", "br", "col"}
 PNG = b"\x89PNG no picture, but bytes"
 
 
@@ -144,46 +142,6 @@ def without_held_out(report: Report) -> Report:
 
 def pictures_of(report: Report) -> Pictures:
     return Pictures(tuple(PNG for _ in report.layers), PNG)
-
-
-class Page(HTMLParser):
-    """Reads a page; every element must end where it should."""
-
-    def __init__(self, text: str) -> None:
-        super().__init__(convert_charrefs=True)
-        self.open: list[str] = []
-        self.tags: list[tuple[str, dict[str, str | None]]] = []
-        self.texts: dict[str, str] = {}  # of each section
-        self._section = "top"
-        self.feed(text)
-        self.close()
-        assert self.open == []
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        given = dict(attrs)
-        self.tags.append((tag, given))
-        if tag == "section":
-            self._section = str(given["id"])
-        if tag not in VOID:
-            self.open.append(tag)
-
-    def handle_endtag(self, tag: str) -> None:
-        assert self.open.pop() == tag
-
-    def handle_data(self, data: str) -> None:
-        plain = data.replace("\u00a0", " ")
-        self.texts[self._section] = self.texts.get(self._section, "") + " " + plain
-
-    @property
-    def sections(self) -> list[str]:
-        return [str(given["id"]) for tag, given in self.tags if tag == "section"]
-
-    def references(self) -> list[str]:
-        names = ("src", "href", "srcset", "action", "data", "poster")
-        return [str(given[name]) for _, given in self.tags for name in names if name in given]
-
-    def all_text(self) -> str:
-        return " ".join(self.texts.values())
 
 
 def numbers_in(content: Any) -> list[float]:

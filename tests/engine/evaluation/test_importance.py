@@ -55,7 +55,7 @@ def without_head(checkpoint: Checkpoint) -> Checkpoint:
         last = list(flow.head.parameters())[-2]
         last.copy_(torch.randn(last.shape, generator=torch.Generator().manual_seed(2)) / 4)
     flow.eval().requires_grad_(False)
-    return Checkpoint(flow, card.model_copy(update={"settings": settings}))
+    return Checkpoint((flow,), card.model_copy(update={"settings": settings}))
 
 
 # --- what matters --------------------------------------------------------------------------------

@@ -110,6 +110,7 @@ def test_what_a_model_has_not_is_said() -> None:
     assert choose_density("auto", whole) == "head"
     assert choose_density("exact", bare) == "exact"
     assert choose_combination("auto", bare) == "consistent"
+    assert choose_combination("auto", whole) == "count"
     with pytest.raises(UserError, match="no density head"):
         choose_density("head", bare)
     for combine, word in (("head", "density"), ("count", "count")):

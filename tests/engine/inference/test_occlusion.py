@@ -133,7 +133,7 @@ def test_a_model_without_a_density_head_is_asked_by_draws(
         last = list(flow.head.parameters())[-2]
         last.copy_(torch.randn(last.shape, generator=torch.Generator().manual_seed(2)))
     flow.eval().requires_grad_(False)
-    model = Checkpoint(flow, card.model_copy(update={"settings": settings}))
+    model = Checkpoint((flow,), card.model_copy(update={"settings": settings}))
     at_work = Predictor(model, predictor.layers, predictor.sampling, torch.device("cpu"))
     targets = [block(60, 30, 6, 6), block(10, 10, 8, 4)]
     found = layers_that_matter(at_work, targets, seed=3)

@@ -251,10 +251,11 @@ def test_the_density_of_a_point_is_the_maps_value_there(
     fine = changed(predictor, checkpoint, steps=20)
     drawn = draws(fine, None, 3000, 1, "average", 3)
     col, row = np.floor(drawn.points).astype(int).T
-    of_map = np.log(mapped[row, col])
-    difference = drawn.log_relative_density - of_map
-    assert abs(np.median(difference)) < 0.25
-    assert np.corrcoef(of_map, drawn.log_relative_density)[0, 1] > 0.65
+    seen = mapped[row, col] > 0  # far from all draws of the map its kernel ends
+    assert seen.mean() > 0.995
+    of_map, of_point = np.log(mapped[row, col][seen]), drawn.log_relative_density[seen]
+    assert abs(np.median(of_point - of_map)) < 0.25
+    assert np.corrcoef(of_map, of_point)[0, 1] > 0.65
     # points follow the density f, so 1 / f has mean 1 whatever f is; cut off where it is rare
     assert 0.7 < np.minimum(np.exp(-drawn.log_relative_density), 100).mean() < 1.3
 

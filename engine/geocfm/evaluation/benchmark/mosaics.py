@@ -24,7 +24,7 @@ from geocfm.inference.region_windows import batches_of, region_mosaic
 from geocfm.inference.regional_map import FlowDensities, write_raw_map
 
 Map = NDArray[np.float64]
-ITERATIONS = (11, 300)  # of masses taken from the blended map: where it did best once, and its end
+ITERATIONS = (11, 100)  # of masses taken from the blended map: where it did best once, and later
 TITLES = {
     "average": "average: windows as they are",
     "consistent": "consistent: levels by what windows share",
@@ -140,7 +140,9 @@ def _whole(predictor: Predictor) -> Map | None:
     """The density head in one pass over the whole grid, which it was not trained for."""
     grid = predictor.layers.grid
     side = max(grid.height, grid.width)
-    logs = predictor.encode([Window(0, 0, side, side)]).maps.log_density
+    encoded = predictor.encode([Window(0, 0, side, side)])
+    logs = encoded.maps.log_density
     if logs is None:
         return None
-    return logs[0, : grid.height, : grid.width].double().exp().cpu().numpy()
+    shown = logs[0, : grid.height, : grid.width].double().exp().cpu().numpy()
+    return np.where(encoded.footprints[0, : grid.height, : grid.width], shown, np.nan)

@@ -30,7 +30,8 @@ STYLE: Any = {
     "axes.edgecolor": "0.4",
     "axes.grid": True,
     "grid.color": "0.9",
-    "legend.frameon": False,
+    "legend.edgecolor": "none",
+    "legend.framealpha": 0.85,
     "legend.fontsize": 8.5,
 }
 SCREE = (0.5, 99.5)  # percentiles of the losses that a picture shows: the first may be huge

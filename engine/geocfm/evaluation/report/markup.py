@@ -17,10 +17,14 @@ class Html(str):
 
 
 def element(tag: str, *content: str, **attributes: str) -> Html:
-    """An element; ``class_`` and the like stand for attributes that Python has other uses for."""
+    """An element; ``class_`` and the like stand for attributes that Python has other uses for.
+
+    An attribute without a value is left out.
+    """
     said = "".join(
         f' {name.rstrip("_").replace("_", "-")}="{escape(value, quote=True)}"'
         for name, value in attributes.items()
+        if value
     )
     inside = "".join(map(safe, content))
     return Html(f"<{tag}{said}>" if tag in VOID else f"<{tag}{said}>{inside}</{tag}>")
@@ -43,7 +47,7 @@ def prose(sentence: str) -> Html:
 
 def paragraph(sentence: str, class_: str = "") -> Html:
     """A sentence, or a few."""
-    return element("p", prose(sentence), **({"class_": class_} if class_ else {}))
+    return element("p", prose(sentence), class_=class_)
 
 
 def paragraphs(sentences: Iterable[str]) -> Html:

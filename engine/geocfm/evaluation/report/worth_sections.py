@@ -1,0 +1,103 @@
+"""Sections on what a map is worth: how well it predicts, and its calibration."""
+
+from __future__ import annotations
+
+from geocfm.evaluation.calibration import LEAST, MOST
+from geocfm.evaluation.rates import RateCurve
+from geocfm.evaluation.report import charts
+from geocfm.evaluation.report.content import Report
+from geocfm.evaluation.report.markup import (
+    Html,
+    element,
+    figure,
+    joined,
+    paragraph,
+    paragraphs,
+    picture,
+)
+from geocfm.evaluation.report.rates_table import rates_table
+from geocfm.evaluation.report.words import calibration_sentence, count, percent
+
+ONLY_SEEN = (
+    "No known occurrence lies on the held-out tiles. What follows is of tiles that the model saw, "
+    "and says little of other ground."
+)
+NO_HELD_OUT = "No known occurrence lies on the held-out tiles, so there is nothing to show here."
+
+
+def prediction_section(report: Report) -> Html:
+    """Rates, prediction-area plot and table."""
+    prediction, success = report.prediction_rate, report.success_rate
+    if prediction is None and success is None:
+        return paragraph(NO_HELD_OUT, "note")
+    capture = figure(
+        picture(charts.rates_chart(prediction, success), "svg+xml", "Prediction and success rates"),
+        "Prediction rate (held-out tiles) and success rate (training tiles): the share of the "
+        f"occurrences in the best share of the area. {_band_words(prediction, success)}",
+        class_="chart",
+    )
+    parts = [capture]
+    found = report.prediction_area
+    if found is not None:
+        parts.append(
+            figure(
+                picture(charts.prediction_area_chart(found), "svg+xml", "Prediction-area plot"),
+                "Prediction-area plot (Yousefi and Carranza 2015) on the held-out tiles. The "
+                f"curves cross at a relative density of {found.crossing:.2g}: ground above it is "
+                f"{percent(found.occupied_area)} of the area and holds "
+                f"{percent(found.prediction_rate)} of the occurrences, a normalised density of "
+                f"{found.normalised_density:.2f} (chance: 1).",
+                class_="chart",
+            )
+        )
+    shown = [element("div", *parts, class_="pair")]
+    if prediction is None:
+        shown.insert(0, paragraph(ONLY_SEEN, "note"))
+    captured = {
+        "held-out tiles": prediction,
+        "validation tiles": report.validation_rate,
+        "training tiles": success,
+    }
+    heading = element("h3", "Captured by the best ground")
+    return joined([*shown, heading, rates_table(captured)])
+
+
+def _band_words(*curves: RateCurve | None) -> str:
+    there = [curve for curve in curves if curve is not None]
+    if all(curve.low is None for curve in there):
+        return "All occurrences lie on one tile, so there are no bands."
+    said = "Bands: 95 %, by drawing whole tiles anew."
+    if any(curve.low is None for curve in there):
+        said += " Where all occurrences lie on one tile there is none."
+    return said
+
+
+def calibration_section(report: Report) -> Html:
+    """Whether the density means what it says."""
+    found = report.calibration
+    if found is None:
+        return paragraph(NO_HELD_OUT, "note")
+    band = " The band holds 95 % of what other draws of tiles give." if found.low else ""
+    shown = figure(
+        picture(charts.calibration_chart(found), "svg+xml", "Calibration curve"),
+        "Ground is taken from the densest on. Its share of the map's density should be its share "
+        f"of the held-out occurrences; below the diagonal the map promises too much.{band}",
+        class_="chart",
+    )
+    sentence = calibration_sentence(found)
+    said = [sentence[:1].upper() + sentence[1:]]
+    if found.after is None:
+        said.append("The validation tiles hold too little to fit a temperature on.")
+    else:
+        sharper = "flatter" if found.after.temperature < 1 else "sharper"
+        ends = (LEAST, MOST)
+        limit = ", the limit of what is tried," if found.after.temperature in ends else ","
+        said.append(
+            f"A temperature of {found.after.temperature:.2f}{limit} fitted on the "
+            f"{count(found.fitted_on, 'occurrence')} of the validation tiles, makes the map "
+            f"{sharper} (density to that power). On the held-out tiles the distance is then "
+            f"{100 * found.after.distance:.0f} instead of {100 * found.before.distance:.0f} "
+            f"points, and the log likelihood {found.gain:+.2f} nats per occurrence. It is told "
+            "here only: no map is changed by it, and the ranking of ground stays as it is."
+        )
+    return element("div", shown, element("div", paragraphs(said)), class_="pair")

@@ -1,0 +1,109 @@
+"""What a report tells of a map beyond its worth: the best targets, and where members disagree."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from geocfm.errors import UserError
+from geocfm.evaluation.report.content import MapPicture, TargetRow
+from geocfm.events import Reporter
+from geocfm.geo.area import Area
+from geocfm.geo.grid import Grid
+from geocfm.geo.rasters import Layer, Stack
+from geocfm.inference.occlusion import TargetCells, describe_effects, layers_that_matter
+from geocfm.inference.predictor import Predictor
+from geocfm.inference.regional_map import VARIATION, RawMap
+from geocfm.inference.targets import Target, TargetRules, find_targets
+
+REPORTED_TARGETS = 10
+AREA_SHARE = 0.05  # of the map, that targets lie in
+DISAGREEMENT = (
+    "Standard deviation of the density among the members of the ensemble, over its mean: where it "
+    "is high, another choice of occurrences or another start of the training gives another map."
+)
+
+
+@dataclass(frozen=True)
+class MapExtras:
+    """The best targets of a map by rank, and pictures of its uncertainty."""
+
+    targets: tuple[TargetRow, ...]
+    uncertainty: tuple[MapPicture, ...]
+
+
+def map_extras(
+    raw: RawMap,
+    grid: Grid,
+    known: NDArray[np.float64],
+    predictor: Predictor,
+    reporter: Reporter,
+) -> MapExtras:
+    """known: occurrences (N, 2) as (column, row)."""
+    return MapExtras(_targets(raw, grid, known, predictor, reporter), _uncertainty(raw, grid))
+
+
+def effects_of_layers(
+    predictor: Predictor, targets: list[Target], grid: Grid, reporter: Reporter
+) -> dict[int, str]:
+    """By rank, in words, the layers that raise the density in each target."""
+    areas = [Area(target.outline, grid) for target in targets]
+    places = [TargetCells(area.bounds, area.mask(area.bounds)) for area in areas]
+    stage = reporter.stage("Asking which layers matter")
+    effects = layers_that_matter(predictor, places, progress=stage)
+    return {
+        target.rank: describe_effects(own) for target, own in zip(targets, effects, strict=True)
+    }
+
+
+def _targets(
+    raw: RawMap,
+    grid: Grid,
+    known: NDArray[np.float64],
+    predictor: Predictor,
+    reporter: Reporter,
+) -> tuple[TargetRow, ...]:
+    rules = TargetRules(
+        number=REPORTED_TARGETS,
+        area_share=AREA_SHARE,
+        threshold=None,
+        minimum_km2=None,
+        exclude_km=None,
+        smooth=1.0,
+    )
+    field = "uncertainty"
+    with Stack([Layer("map", str(raw.path), 1)], grid) as density:
+        try:
+            if VARIATION in raw.bands:
+                layer = Layer(field, str(raw.path), raw.bands.index(VARIATION) + 1)
+                with Stack([layer], grid) as beside:
+                    found = find_targets(density, rules, known, beside, reporter)
+            else:
+                found = find_targets(density, rules, known, None, reporter)
+        except UserError:  # a map without any high place
+            return ()
+    layers = effects_of_layers(predictor, found.targets, grid, reporter)
+    return tuple(
+        TargetRow(
+            rank=target.rank,
+            area_km2=target.area_km2,
+            mass_share=target.mass_share,
+            lift=target.lift,
+            uncertainty=target.means.get(field),
+            nearest_known_km=target.nearest_known_km,
+            known_inside=target.known_inside or 0,
+            layers=layers.get(target.rank, ""),
+        )
+        for target in found.targets
+    )
+
+
+def _uncertainty(raw: RawMap, grid: Grid) -> tuple[MapPicture, ...]:
+    if VARIATION not in raw.bands:
+        return ()
+    from geocfm.evaluation.plots import band_picture  # matplotlib takes half a second
+
+    png = band_picture(raw.path, raw.bands.index(VARIATION) + 1, grid, VARIATION)
+    return (MapPicture("Where the members of the ensemble disagree", DISAGREEMENT, png),)
