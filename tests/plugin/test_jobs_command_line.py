@@ -16,6 +16,7 @@ from geocfm_qgis.jobs import (
     write_job_file,
 )
 from geocfm_qgis.jobs.command_line import _for_windows
+from geocfm_qgis.jobs.job_paths import input_paths, output_paths, with_paths
 
 RASTERS = resources_folder() / "sample" / "rasters"
 OCCURRENCES = str(resources_folder() / "sample" / "occurrences.gpkg")
@@ -145,6 +146,49 @@ def test_for_a_server_temporary_inputs_go_along(geocfm, tmp_path):
     assert str(temporary) not in text
     done = geocfm("run", path, "--dry-run")
     assert done.returncode == 0, done.stdout
+
+
+def test_targets_read_what_the_map_writes(geocfm, tmp_path):
+    uncertainty = str(tmp_path / "u.tif")
+    effort = str(RASTERS / "fault_density.tif")
+    trained = train_job(
+        tmp_path, where=[], classes=[], effort=f"{effort}:1", ensemble=2, folds=3, skip_report=True
+    )
+    mapped = map_job(tmp_path, uncertainty=uncertainty)
+    values = {
+        "map": mapped.values["out"],
+        "uncertainty": uncertainty,
+        "occurrences": OCCURRENCES,
+        "number": 5,
+        "area_share": 0.02,
+        "exclude": 3.0,
+        "out": str(tmp_path / "targets.gpkg"),
+    }
+    ranked = EngineJob("targets", values, "north targets")
+    jobs = [trained, mapped, ranked]
+    path = save_for_server(jobs, tmp_path / "jobs.toml")
+    text = (tmp_path / "jobs.toml").read_text(encoding="utf-8")
+    assert 'map = "map.tif"' in text
+    assert text.count('uncertainty = "u.tif"') == 2
+    assert str(tmp_path) not in text
+    assert geocfm("run", path, "--dry-run").returncode == 0
+    assert input_paths(ranked) == [OCCURRENCES, mapped.values["out"], uncertainty]
+    assert output_paths(mapped) == [mapped.values["out"], uncertainty]
+    assert effort in input_paths(trained)
+    assert uncertainty not in input_paths(mapped)
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["/data/a=b:c/x.tif", "C:\\data\\a=b.tif", "/data/x.tif"],
+    ids=["unix", "windows", "plain"],
+)
+def test_paths_are_told_from_names_and_bands(path):
+    values = {"raster": [f"mag={path}:2"], "effort": f"{path}:1", "seed": 1}
+    job = EngineJob("train", values)
+    assert input_paths(job) == [path, path]
+    moved = with_paths(values, lambda each: each + ".moved")
+    assert moved == {"raster": [f"mag={path}.moved:2"], "effort": f"{path}.moved:1", "seed": 1}
 
 
 def test_inputs_of_an_earlier_file_are_not_replaced(tmp_path):

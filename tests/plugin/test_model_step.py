@@ -69,6 +69,25 @@ def test_choices_go_in_and_out(step):
     assert step.choices() == chosen
 
 
+def test_ensemble_folds_and_effort_go_in_and_out(sample_project):
+    step = ModelStep(sample_project)
+    raster = sample_project.mapLayersByName("fault_density")[0]
+    told = []
+    step.changed.connect(lambda: told.append(1))
+    step.effortCombo.setLayer(raster)
+    step.ensembleSpin.setValue(3)
+    step.foldsSpin.setValue(5)
+    assert len(told) == 3
+    chosen = step.choices()
+    assert (chosen.ensemble, chosen.folds, chosen.effort) == (3, 5, raster.id())
+    assert chosen.origins[raster.id()]["name"] == "fault_density"
+    step.set_choices(ModelChoices())
+    assert step.choices() == ModelChoices()
+    assert (step.foldsSpin.text(), step.effortCombo.currentText()) == ("off", "not known")
+    step.set_choices(chosen)
+    assert step.choices() == chosen
+
+
 def test_a_preset_brings_its_minutes_unless_the_user_chose_others(step):
     step.presetCombo.setCurrentIndex(step.presetCombo.findData("full"))
     assert step.choices().minutes == 60

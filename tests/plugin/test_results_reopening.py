@@ -59,6 +59,13 @@ def test_released_layers_show_a_copy_and_hold_no_file(project, map_layer, points
     assert map_layer.renderer().type() == look
 
 
+def test_what_a_map_writes_besides_is_released_too(project, map_layer):
+    values = {"out": "/nowhere/map.tif", "uncertainty": file_of(map_layer), "overwrite": True}
+    assert len(release(project, [EngineJob("map", values)])) == 1
+    reading = {**values, "map": "/nowhere/map.tif", "out": "/nowhere/targets.gpkg"}
+    assert release(project, [EngineJob("targets", reading)]) == []
+
+
 @pytest.mark.parametrize("is_replaced", [True, False])
 def test_however_the_run_ended_the_layers_show_their_files(
     project, map_layer, points_layer, tmp_path, is_replaced
