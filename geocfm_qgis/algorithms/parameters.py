@@ -355,7 +355,7 @@ def skip_importance():
             QgsProcessingParameterBoolean(
                 "SKIP_IMPORTANCE", label("skip_importance"), defaultValue=False
             ),
-            tr("Which layers matter is not measured; that takes most of the time."),
+            tr("Which layers matter is not measured, which saves time."),
         )
     )
 

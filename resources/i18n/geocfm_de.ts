@@ -3406,8 +3406,8 @@
     </message>
     <message>
         <location filename="../../geocfm_qgis/algorithms/parameters.py"/>
-        <source>Which layers matter is not measured; that takes most of the time.</source>
-        <translation>Welche Layer zählen, wird nicht gemessen; das nimmt die meiste Zeit.</translation>
+        <source>Which layers matter is not measured, which saves time.</source>
+        <translation>Welche Layer zählen, wird nicht gemessen; das spart Zeit.</translation>
     </message>
     <message>
         <location filename="../../geocfm_qgis/environment/plan.py"/>
