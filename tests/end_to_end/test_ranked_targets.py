@@ -14,6 +14,7 @@ import pytest
 import rasterio
 import shapely
 from geocfm.geo.grid import Grid
+from geocfm.model.checkpoint import load_card
 from geocfm.run.provenance import read_provenance
 from rasterio.crs import CRS
 from small_data import UTM, SmallRegion, json_lines, write_raster, write_shapes
@@ -238,3 +239,25 @@ def test_a_filter_of_no_occurrences_is_said_to_be_idle(
 ) -> None:
     said = done(geocfm("targets", "--map", hills, "--where", "a = 1", "--out", tmp_path / "t.gpkg"))
     assert "not used: --where." in said
+
+
+def test_with_the_maps_model_targets_tell_the_layers_that_matter(
+    geocfm: Any, trained: Any, small_region: SmallRegion, tmp_path: Path
+) -> None:
+    model = ("--checkpoint", trained.checkpoint, *small_region.raster_options)
+    done(geocfm("map", *model, "--out", tmp_path / "map.tif"))
+    given = ("targets", "--map", tmp_path / "map.tif", "--number", 3)
+    done(geocfm(*given, *model, "--out", tmp_path / "targets.gpkg"))
+    names = {layer.name for layer in load_card(trained.checkpoint).layers}
+    meta, _, _, values = pyogrio.raw.read(tmp_path / "targets.gpkg")
+    told = dict(zip(meta["fields"], values, strict=True))["layers"]
+    assert len(told) == 3
+    for text in filter(None, told):
+        for part in text.split(", "):
+            layer, effect = part.rsplit(" ", 1)
+            assert layer in names
+            assert effect.startswith("+")
+    assert any(told)
+    refused = geocfm(*given, "--checkpoint", trained.checkpoint, "--out", tmp_path / "other.gpkg")
+    assert refused.exit_code == 2
+    assert "--raster" in refused.output

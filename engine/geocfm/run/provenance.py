@@ -112,8 +112,13 @@ def command_of(job: Job) -> str:
 
 
 def _inputs(job: Job) -> Iterator[InputFile]:
-    if isinstance(job, LearningJob | ApplyingJob | TargetsJob):
-        for layer in find_layers(job.raster):
+    rasters: list[str] = []
+    if isinstance(job, LearningJob | ApplyingJob) or (
+        isinstance(job, TargetsJob) and job.checkpoint is not None
+    ):
+        rasters = job.raster
+    if rasters:
+        for layer in find_layers(rasters):
             yield _input_file(f"layer {layer.name}, band {layer.band}", Path(layer.path))
     if isinstance(job, LearningJob) and job.effort:
         effort = find_effort(job.effort)
