@@ -62,7 +62,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def demo(out: Path, minutes: float, torch_index: str | None) -> int:
-    """Train, map, sample and evaluate on the sample data of the Murchison."""
+    """Train, map, sample, rank targets and evaluate on the sample data of the Murchison."""
     make_environment(torch_index)
     started = time.time()
     out = out.resolve()
@@ -80,7 +80,8 @@ def demo(out: Path, minutes: float, torch_index: str | None) -> int:
     print(
         f"Open {_shown(out / 'prospectivity.tif')} in QGIS first, with the known deposits "
         f"({_shown(SAMPLE / 'occurrences.gpkg')}) on top.\n"
-        f"How well the map finds deposits it has not seen stands in {_shown(out / 'evaluation')}."
+        f"How well the map finds deposits it has not seen, and much else, stands in the report: "
+        f"{_shown(out / 'evaluation' / 'report.html')}."
     )
     return 0
 
@@ -93,24 +94,33 @@ def demo_commands(out: Path, minutes: float) -> list[tuple[str, list[str]]]:
     occurrences = ["--occurrences", _shown(SAMPLE / "occurrences.gpkg")]
     model = _shown(out / "model.safetensors")
     trained = ["--checkpoint", model, *rasters]
-    budget = ["--minutes", f"{minutes:g}", "--seed", "1"]
+    budget = ["--minutes", f"{minutes:g}", "--ensemble", "3", "--seed", "1"]
+    late = "--skip-report"  # evaluating writes one
+    found, unsure = _shown(out / "prospectivity.tif"), _shown(out / "uncertainty.tif")
     draws = ["--points", "500", "--draws", "4", "--seed", "1"]
     again = "--overwrite"  # an earlier demo's results are in the way
     return [
         (
-            f"1 of 4: training on the sample data for {minutes:g} minutes",
-            ["train", *rasters, *occurrences, *budget, again, "--out", model],
+            f"1 of 5: training three networks on the sample data for {minutes:g} minutes",
+            ["train", *rasters, *occurrences, *budget, late, again, "--out", model],
         ),
         (
-            "2 of 4: mapping the region",
-            ["map", *trained, again, "--out", _shown(out / "prospectivity.tif")],
+            "2 of 5: mapping the region, and where the networks disagree",
+            ["map", *trained, "--uncertainty", unsure, again, "--out", found],
         ),
         (
-            "3 of 4: drawing points",
+            "3 of 5: drawing points",
             ["sample", *trained, *draws, again, "--out", _shown(out / "samples.gpkg")],
         ),
         (
-            "4 of 4: evaluating on tiles kept apart from training",
+            "4 of 5: ranking targets",
+            [
+                *("targets", "--map", found, "--uncertainty", unsure, *occurrences, *trained),
+                *(again, "--out", _shown(out / "targets.gpkg")),
+            ],
+        ),
+        (
+            "5 of 5: evaluating on tiles kept apart from training",
             ["evaluate", *trained, *occurrences, again, "--out", _shown(out / "evaluation")],
         ),
     ]
@@ -238,7 +248,7 @@ def _parser() -> argparse.ArgumentParser:
     demonstrate = commands.add_parser(
         "demo",
         parents=[torch],
-        help="install the engine, then train, map, sample and evaluate on the sample data",
+        help="install the engine, then train, map, sample, rank targets and evaluate on the sample",
     )
     demonstrate.add_argument(
         "--out", type=Path, default=ROOT / "demo_output", help="folder of the results"
