@@ -678,15 +678,15 @@
         <translation>Eines für mich erstellen</translation>
     </message>
     <message>
+        <location filename="../../geocfm_qgis/results/run_layers.py"/>
+        <source>Cross-validated map</source>
+        <translation>Kreuzvalidierte Karte</translation>
+    </message>
+    <message>
         <location filename="../../geocfm_qgis/labels.py"/>
         <location filename="../../resources/forms/model_step.ui"/>
         <source>Cross-validation</source>
         <translation>Kreuzvalidierung</translation>
-    </message>
-    <message>
-        <location filename="../../geocfm_qgis/results/run_layers.py"/>
-        <source>Cross-validation: each fold by a model that never saw it</source>
-        <translation>Kreuzvalidierung: jede Gruppe von einem Modell, das sie nie sah</translation>
     </message>
     <message>
         <location filename="../../geocfm_qgis/panel/layer_set_menu.py"/>
