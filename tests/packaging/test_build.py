@@ -29,7 +29,7 @@ def test_old_python_gets_a_sentence_before_anything_else_can_fail():
 
 def test_demo_gives_each_raster_its_own_option(tmp_path):
     steps = [arguments for _, arguments in build.demo_commands(tmp_path, 0.5)]
-    assert [step[0] for step in steps] == ["train", "map", "sample", "evaluate"]
+    assert [step[0] for step in steps] == ["train", "map", "sample", "targets", "evaluate"]
     for step in steps:
         rasters = [step[i + 1] for i, word in enumerate(step) if word == "--raster"]
         assert len(rasters) == 4

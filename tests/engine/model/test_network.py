@@ -382,3 +382,11 @@ def test_the_head_reads_all_levels_at_the_point(size, stem):
         expected = expected_features(values, window * share, image)
         found = read[:, -12:][:, 6 * number : 6 * (number + 1)]
         torch.testing.assert_close(found, expected, atol=2e-5, rtol=1e-4)
+
+
+def test_a_new_head_gives_all_pixels_of_a_cell_one_logit() -> None:
+    head = PixelScore(NetworkSettings(stem=4, features=8, depth=2, density=True))
+    logits = head(torch.randn(2, 8, 5, 6), torch.Size((20, 24)))
+    cells = logits.reshape(2, 5, 4, 6, 4)
+    assert torch.allclose(cells, cells[:, :, :1, :, :1].expand_as(cells))
+    assert logits.std() > 0.1
