@@ -1,4 +1,7 @@
-"""Every input of the algorithms in one place, so that names and texts are the same in all."""
+"""Inputs that several algorithms share, so that names and texts are the same in all.
+
+Those of one subject are in training_, mapping_ and target_parameters.py.
+"""
 
 from __future__ import annotations
 
@@ -23,10 +26,9 @@ from ..compat import (
     SOURCE_RASTER,
     WHOLE_NUMBER,
 )
-from ..labels import label, label_with_unit
+from ..labels import label
 from ..translation import tr
 
-PRESETS = ("auto", "quick", "full", "paper-synthetic", "paper-earthmri")
 BASELINES = {  # names in job files, and what the methods are called in figures and sentences
     "uniform": "Uniform",
     "global-kde": "Global KDE",
@@ -41,7 +43,6 @@ BASELINES = {  # names in job files, and what the methods are called in figures 
 }
 SOLVERS = ("euler", "midpoint", "heun")
 LARGEST_WHOLE = 2_147_483_647  # of a number of Processing
-LARGEST_WINDOW, LARGEST_SIDE = 4096, 1_000_000  # cells
 MODEL_FILTER = "GeoCFM model (*.safetensors)"
 
 
@@ -168,91 +169,6 @@ def deduplicate():
     )
 
 
-def preset():
-    """The kind of model."""
-    return helped(
-        QgsProcessingParameterEnum(
-            "PRESET", label("preset"), PRESETS, defaultValue="auto", usesStaticStrings=True
-        ),
-        tr("auto is quick without a graphics card and full with one; the others are the paper's."),
-    )
-
-
-def minutes():
-    """The time for training."""
-    number = QgsProcessingParameterNumber(
-        "MINUTES",
-        label_with_unit("minutes", tr("minutes")),
-        REAL_NUMBER,
-        None,
-        True,
-        minValue=0.0,
-        maxValue=100_000.0,
-    )
-    return helped(
-        number, tr("Empty: as long as the preset says, 5 minutes for quick and 60 for full.")
-    )
-
-
-def ensemble():
-    """How many networks a model consists of."""
-    number = whole("ENSEMBLE", label_with_unit("ensemble", tr("number")), 1, 20, 1, optional=False)
-    return helped(
-        number,
-        tr(
-            "Each is trained from its own seed and its own choice of occurrences, and all share "
-            "the minutes. Where they disagree a map is uncertain; 3 to 5 show it."
-        ),
-    )
-
-
-def folds():
-    """How many groups of tiles take turns at being held out."""
-    number = whole("FOLDS", label_with_unit("folds", tr("folds")), 2, 20)
-    return advanced(
-        helped(
-            number,
-            tr(
-                "Each fold of tiles is mapped by a model that never saw it, which judges the "
-                "method on the whole region; the last model learns from all tiles. Empty: no "
-                "cross-validation."
-            ),
-        )
-    )
-
-
-def effort():
-    """A raster of how much was looked where."""
-    return advanced(
-        helped(
-            QgsProcessingParameterRasterLayer("EFFORT", label("effort"), optional=True),
-            tr(
-                "A raster of how much was looked where, such as the density of drill holes: "
-                "occurrences count for 1 / effort, so that well-known ground does not seem the "
-                "richer for it."
-            ),
-        )
-    )
-
-
-def skip_report():
-    """Whether a training writes no report."""
-    return advanced(
-        helped(
-            QgsProcessingParameterBoolean("SKIP_REPORT", label("skip_report"), defaultValue=False),
-            tr("Training ends without mapping the region and without a report."),
-        )
-    )
-
-
-def iterations():
-    """The number of training steps."""
-    number = whole("ITERATIONS", label("iterations"), 1, 100_000_000)
-    return advanced(
-        helped(number, tr("Ends the training after so many steps; repeats to the last digit."))
-    )
-
-
 def seed():
     """The seed of all that is random."""
     number = whole("SEED", label("seed"), 0, LARGEST_WHOLE, default=1, optional=False)
@@ -265,28 +181,6 @@ def device():
         helped(
             QgsProcessingParameterString("DEVICE", label("device"), optional=True),
             tr("auto, cpu, cuda, cuda:1 or mps. Empty: as set in QGIS's options."),
-        )
-    )
-
-
-def window():
-    """The size of the windows a model looks at."""
-    number = whole("WINDOW", label_with_unit("window", tr("cells")), 16, LARGEST_WINDOW)
-    return advanced(helped(number, tr("Empty: chosen from the data.")))
-
-
-def tile():
-    """The size of tiles that are held out."""
-    number = whole("TILE", label_with_unit("tile", tr("cells")), 16, LARGEST_SIDE)
-    return advanced(helped(number, tr("Empty: chosen from the data.")))
-
-
-def settings():
-    """Any other setting."""
-    return advanced(
-        helped(
-            QgsProcessingParameterString("SETTINGS", label("settings"), optional=True),
-            tr("Like network.width=32, training.batch=4."),
         )
     )
 

@@ -8,6 +8,7 @@ from ..labels import label
 from ..translation import tr
 from . import destinations
 from . import parameters as p
+from . import training_parameters as t
 from .report_algorithm import ReportAlgorithm
 
 
@@ -41,13 +42,13 @@ class TrainModel(ReportAlgorithm):
         """Give the definitions of the parameters."""
         return [
             *learning_parameters(),
-            p.minutes(),
-            p.ensemble(),
-            p.iterations(),
-            p.folds(),
+            t.minutes(),
+            t.ensemble(),
+            t.iterations(),
+            t.folds(),
             p.seed(),
             p.device(),
-            p.skip_report(),
+            t.skip_report(),
             p.overwrite(default=False),  # a model is hours of work
             destinations.model_output(),
         ]
@@ -76,9 +77,9 @@ def learning_parameters():
         p.area(),
         p.resolution(),
         p.crs(),
-        p.preset(),
-        p.window(),
-        p.tile(),
-        p.settings(),
-        p.effort(),
+        t.preset(),
+        t.window(),
+        t.tile(),
+        t.settings(),
+        t.effort(),
     ]

@@ -100,7 +100,7 @@ class _RunGroup:
         self._add_raster(result, tr("Prospectivity"), tr("relative density (1 = regional mean)"))
 
     def _add_out_of_fold(self, result):
-        name = tr("Cross-validation: each fold by a model that never saw it")
+        name = tr("Cross-validated map")
         self._add_raster(result, name, tr("relative density (1 = regional mean)"), shown=False)
 
     def _add_raster(self, result, name, legend, shown=True):

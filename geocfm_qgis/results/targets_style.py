@@ -135,7 +135,7 @@ def _tip(layer):
             parts.append(f"[% coalesce('<br>' || {before} || {number} || {after}, '') %]")
     if "layers" in there:
         title = _quoted(tr("Layers that matter here") + ": ")
-        parts.append(f"""[% coalesce('<br>' || {title} || "layers", '') %]""")
+        parts.append(f"""[% coalesce('<br>' || {title} || nullif("layers", ''), '') %]""")
     return "\n".join(parts)
 
 

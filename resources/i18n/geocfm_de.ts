@@ -214,7 +214,7 @@
         <translation>Ein Raster davon, wie viel wo gesucht wurde, etwa die Dichte von Bohrungen. Vorkommen zählen 1 / Aufwand, damit gut erkundete Flächen nicht deshalb reicher scheinen.</translation>
     </message>
     <message>
-        <location filename="../../geocfm_qgis/algorithms/parameters.py"/>
+        <location filename="../../geocfm_qgis/algorithms/training_parameters.py"/>
         <source>A raster of how much was looked where, such as the density of drill holes: occurrences count for 1 / effort, so that well-known ground does not seem the richer for it.</source>
         <translation>Ein Raster davon, wie viel wo gesucht wurde, etwa die Dichte von Bohrungen: Vorkommen zählen 1 / Aufwand, damit gut erkundete Flächen nicht deshalb reicher scheinen.</translation>
     </message>
@@ -678,15 +678,15 @@
         <translation>Eines für mich erstellen</translation>
     </message>
     <message>
+        <location filename="../../geocfm_qgis/results/run_layers.py"/>
+        <source>Cross-validated map</source>
+        <translation>Kreuzvalidierte Karte</translation>
+    </message>
+    <message>
         <location filename="../../geocfm_qgis/labels.py"/>
         <location filename="../../resources/forms/model_step.ui"/>
         <source>Cross-validation</source>
         <translation>Kreuzvalidierung</translation>
-    </message>
-    <message>
-        <location filename="../../geocfm_qgis/results/run_layers.py"/>
-        <source>Cross-validation: each fold by a model that never saw it</source>
-        <translation>Kreuzvalidierung: jede Gruppe von einem Modell, das sie nie sah</translation>
     </message>
     <message>
         <location filename="../../geocfm_qgis/panel/layer_set_menu.py"/>
@@ -750,7 +750,7 @@
         <translation>Jede Gruppe von Kacheln wird von einem Modell kartiert, das sie nie gesehen hat, sodass die ganze Region das Verfahren beurteilt; das letzte Modell lernt aus allen Kacheln. Sie teilen sich die Zeit.</translation>
     </message>
     <message>
-        <location filename="../../geocfm_qgis/algorithms/parameters.py"/>
+        <location filename="../../geocfm_qgis/algorithms/training_parameters.py"/>
         <source>Each fold of tiles is mapped by a model that never saw it, which judges the method on the whole region; the last model learns from all tiles. Empty: no cross-validation.</source>
         <translation>Jede Gruppe von Kacheln wird von einem Modell kartiert, das sie nie gesehen hat; das beurteilt das Verfahren auf der ganzen Region. Das letzte Modell lernt aus allen Kacheln. Leer: keine Kreuzvalidierung.</translation>
     </message>
@@ -760,7 +760,7 @@
         <translation>Jede ist für sich eine mögliche Menge von Vorkommen.</translation>
     </message>
     <message>
-        <location filename="../../geocfm_qgis/algorithms/parameters.py"/>
+        <location filename="../../geocfm_qgis/algorithms/training_parameters.py"/>
         <source>Each is trained from its own seed and its own choice of occurrences, and all share the minutes. Where they disagree a map is uncertain; 3 to 5 show it.</source>
         <translation>Jedes wird mit eigenem Startwert und eigener Auswahl der Vorkommen trainiert, alle teilen sich die Minuten. Wo sie uneins sind, ist eine Karte unsicher; 3 bis 5 zeigen es.</translation>
     </message>
@@ -780,7 +780,7 @@
         <translation>Leer: ein Ordner neben dem Projekt.</translation>
     </message>
     <message>
-        <location filename="../../geocfm_qgis/algorithms/parameters.py"/>
+        <location filename="../../geocfm_qgis/algorithms/training_parameters.py"/>
         <source>Empty: as long as the preset says, 5 minutes for quick and 60 for full.</source>
         <translation>Leer: so lange, wie die Vorgabe sagt, 5 Minuten für „Schnell“ und 60 für „Voll“.</translation>
     </message>
@@ -790,7 +790,7 @@
         <translation>Leer: so viele, wie die Einstellungen des Modells sagen.</translation>
     </message>
     <message>
-        <location filename="../../geocfm_qgis/algorithms/parameters.py"/>
+        <location filename="../../geocfm_qgis/algorithms/training_parameters.py"/>
         <source>Empty: chosen from the data.</source>
         <translation>Leer: nach den Daten gewählt.</translation>
     </message>
@@ -810,7 +810,7 @@
         <translation>Beenden Sie die laufenden Aufträge von GeoCFM in allen QGIS-Fenstern und versuchen Sie es noch einmal.</translation>
     </message>
     <message>
-        <location filename="../../geocfm_qgis/algorithms/parameters.py"/>
+        <location filename="../../geocfm_qgis/algorithms/training_parameters.py"/>
         <source>Ends the training after so many steps; repeats to the last digit.</source>
         <translation>Beendet das Training nach so vielen Schritten; wiederholt sich bis zur letzten Stelle.</translation>
     </message>
@@ -1444,7 +1444,7 @@
         <translation>Zum Beispiel mag=1:1, k=3:2 für Kanal 1 des ersten Rasters als „mag“ und Kanal 2 des dritten als „k“. Leer: alle Kanäle aller Raster, nach ihren Layern benannt.</translation>
     </message>
     <message>
-        <location filename="../../geocfm_qgis/algorithms/parameters.py"/>
+        <location filename="../../geocfm_qgis/algorithms/training_parameters.py"/>
         <source>Like network.width=32, training.batch=4.</source>
         <translation>Zum Beispiel network.width=32, training.batch=4.</translation>
     </message>
@@ -3242,7 +3242,7 @@
         <translation>Das Training endet nach so vielen Schritten oder nach seinen Minuten, je nachdem, was zuerst kommt. Ein Ergebnis allein nach Iterationen wiederholt sich bis zum letzten Bit.</translation>
     </message>
     <message>
-        <location filename="../../geocfm_qgis/algorithms/parameters.py"/>
+        <location filename="../../geocfm_qgis/algorithms/training_parameters.py"/>
         <source>Training ends without mapping the region and without a report.</source>
         <translation>Das Training endet, ohne die Region zu kartieren und ohne Bericht.</translation>
     </message>
@@ -3507,7 +3507,7 @@
         <translation>wie die Vorgabe sagt</translation>
     </message>
     <message>
-        <location filename="../../geocfm_qgis/algorithms/parameters.py"/>
+        <location filename="../../geocfm_qgis/algorithms/training_parameters.py"/>
         <source>auto is quick without a graphics card and full with one; the others are the paper's.</source>
         <translation>auto ist „Schnell“ ohne und „Voll“ mit Grafikkarte; die anderen sind die des Artikels.</translation>
     </message>
@@ -3547,8 +3547,8 @@
         <translation>nicht verwendbar</translation>
     </message>
     <message>
-        <location filename="../../geocfm_qgis/algorithms/parameters.py"/>
         <location filename="../../geocfm_qgis/algorithms/target_parameters.py"/>
+        <location filename="../../geocfm_qgis/algorithms/training_parameters.py"/>
         <source>cells</source>
         <translation>Zellen</translation>
     </message>
@@ -3578,7 +3578,7 @@
         <translation>fertig</translation>
     </message>
     <message>
-        <location filename="../../geocfm_qgis/algorithms/parameters.py"/>
+        <location filename="../../geocfm_qgis/algorithms/training_parameters.py"/>
         <source>folds</source>
         <translation>Gruppen</translation>
     </message>
@@ -3643,7 +3643,7 @@
         <translation>{region} kartieren</translation>
     </message>
     <message>
-        <location filename="../../geocfm_qgis/algorithms/parameters.py"/>
+        <location filename="../../geocfm_qgis/algorithms/training_parameters.py"/>
         <source>minutes</source>
         <translation>Minuten</translation>
     </message>
@@ -3698,7 +3698,7 @@
         <translation>nicht möglich</translation>
     </message>
     <message>
-        <location filename="../../geocfm_qgis/algorithms/parameters.py"/>
+        <location filename="../../geocfm_qgis/algorithms/training_parameters.py"/>
         <source>number</source>
         <translation>Anzahl</translation>
     </message>

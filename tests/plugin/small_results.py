@@ -102,7 +102,7 @@ def write_targets(path, count=12, missing=()):
             "outside_experience": 0.0,
             "nearest_known_km": 3.14159,
             "known_inside": rank - 1,
-            "layers": "mag, gravity" if rank == 1 else None,
+            "layers": {1: "mag, gravity", 2: ""}.get(rank),
         }
         rows.append((f"MULTIPOLYGON ((({corners})))", *(values[name] for name, _ in fields)))
     return _write_features(path, rows, "targets", fields, ogr.wkbMultiPolygon, "targets")

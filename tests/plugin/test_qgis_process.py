@@ -1,4 +1,4 @@
-"""The built zip in qgis_process with the real engine: train, map, sample, and look at it all."""
+"""The built zip in qgis_process with the real engine: train, map, rank, sample, and look at it."""
 
 import json
 import os
@@ -65,9 +65,9 @@ def result(said, name):
     return next(value.strip() for key, _, value in lines if key == name)
 
 
-def test_train_map_and_sample_from_the_zip(qgis_process, tmp_path):
+def test_train_map_rank_and_sample_from_the_zip(qgis_process, tmp_path):
     listed = qgis_process("list")
-    for name in ("checkdata", "train", "sample", "map", "evaluate", "runjobfile"):
+    for name in ("checkdata", "train", "sample", "map", "targets", "evaluate", "runjobfile"):
         assert f"geocfm:{name}\t" in listed
     assert "OCCURRENCES: Occurrences" in qgis_process("help", "geocfm:train")
 
@@ -75,18 +75,31 @@ def test_train_map_and_sample_from_the_zip(qgis_process, tmp_path):
     rasters = [f"RASTERS={path}" for path in sorted(sample.glob("rasters/*.tif"))]
     occurrences = f"OCCURRENCES={sample / 'occurrences.gpkg'}|layername=occurrences"
     model = tmp_path / "a model.safetensors"
-    training = (*rasters, occurrences, "ITERATIONS=8", "PRESET=quick", "WINDOW=32")
+    training = (*rasters, occurrences, "ITERATIONS=8", "PRESET=quick", "WINDOW=32", "ENSEMBLE=2")
     said = qgis_process("run", "geocfm:train", "--", *training, f"OUTPUT={model}")
     assert result(said, "OUTPUT") == str(model)
     assert "Of 255 occurrences 255 are used." in said
+    report = tmp_path / "a model.report.html"
+    assert result(said, "REPORT") == str(report)
+    assert "<html" in report.read_text(encoding="utf-8")
 
     numbers = (EXTENT.xMinimum(), EXTENT.xMaximum(), EXTENT.yMinimum(), EXTENT.yMaximum())
     extent = "EXTENT=" + ",".join(f"{number:.0f}" for number in numbers) + " [EPSG:20350]"
     applying = (f"CHECKPOINT={model}", *rasters, extent)
     raster = tmp_path / "prospectivity ä.tif"
-    said = qgis_process("run", "geocfm:map", "--", *applying, f"OUTPUT={raster}")
+    beside = tmp_path / "uncertainty.tif"
+    written = (f"OUTPUT={raster}", f"UNCERTAINTY={beside}")
+    said = qgis_process("run", "geocfm:map", "--", *applying, *written)
     assert result(said, "OUTPUT") == str(raster)
+    assert result(said, "UNCERTAINTY") == str(beside)
     check_map(raster, model)
+    check_uncertainty(beside)
+
+    targets = tmp_path / "targets.gpkg"
+    ranking = (f"MAP={raster}", f"UNCERTAINTY={beside}", f"CHECKPOINT={model}", *rasters)
+    choice = (occurrences, "NUMBER=3", "AREA_SHARE=20", f"OUTPUT={targets}")
+    qgis_process("run", "geocfm:targets", "--", *ranking, *choice)
+    check_targets(targets)
 
     points = tmp_path / "samples.gpkg"
     counts = (f"DRAWS={DRAWS}", f"POINTS={POINTS}")
@@ -117,6 +130,33 @@ def check_map(path, model):
     provenance = json.loads(dataset.GetMetadata()["GEOCFM_PROVENANCE"])
     assert provenance["job"]["checkpoint"] == str(model)
     assert "geocfm" in provenance["versions"]
+
+
+def check_uncertainty(path):
+    layer = QgsRasterLayer(str(path), "uncertainty")
+    assert layer.customProperty("geocfm/kind") == "uncertainty"
+    bands = [layer.bandName(number) for number in range(1, layer.bandCount() + 1)]
+    assert bands[0].endswith("coefficient of variation")
+    assert bands[-1].endswith("outside experience")
+    assert layer.renderer().band() == 1
+    assert layer.dataProvider().bandStatistics(1).maximumValue > 0
+
+
+def check_targets(path):
+    layer = QgsVectorLayer(str(path), "targets", "ogr")
+    ranks = sorted(feature["rank"] for feature in layer.getFeatures())
+    assert ranks == list(range(1, len(ranks) + 1))
+    assert 1 <= len(ranks) <= 3
+    assert EXTENT.buffered(CELL_M).contains(layer.extent())
+    assert layer.customProperty("geocfm/kind") == "targets"
+    assert layer.labelsEnabled()
+    fields = layer.fields()
+    named = {name for name in fields.names() if fields[fields.indexOf(name)].alias()}
+    assert set(fields.names()) - named == {"fid"}
+    best = next(each for each in layer.getFeatures() if each["rank"] == 1)
+    assert 0 < best["mass_share"] <= 1
+    assert best["uncertainty"] >= 0
+    assert isinstance(best["layers"], str)  # so little was learned that none may matter
 
 
 def check_samples(path):

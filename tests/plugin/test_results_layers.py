@@ -115,7 +115,7 @@ def test_targets_and_uncertainty_have_their_places(project, training, tmp_path):
             "Outside what the model has seen",
             "Uncertainty",
             "Prospectivity",
-            "Cross-validation: each fold by a model that never saw it",
+            "Cross-validated map",
         ]
         assert shown(project) == [("North", names)]
         assert added.problems == []

@@ -84,9 +84,7 @@ def choose(driver, panel):
     driver.type_into("nameEdit", "Murchison gold")
     driver.type_into("folderFile", driver.choices["folder"])
     _wait_until_possible(driver)
-    driver.click(driver.part("detailsButton", QAbstractButton))
     _picture_of_step(driver, panel, "tutorial_results")
-    driver.click(driver.part("detailsButton", QAbstractButton))
 
 
 def _picture_of_step(driver, panel, name):
