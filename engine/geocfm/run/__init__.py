@@ -27,7 +27,7 @@ from geocfm.job import (
     WritingJob,
 )
 from geocfm.model.checkpoint import load_card
-from geocfm.results import OCCURRENCES, REPORT, results_of
+from geocfm.results import OCCURRENCES, REPORT, fold_results, results_of
 from geocfm.run.apply import run_map, run_sample
 from geocfm.run.evaluate import run_evaluate
 from geocfm.run.learn import run_check, run_train
@@ -115,6 +115,10 @@ def run_job(job: Job, reporter: Reporter) -> None:
                 reporter.wrote("occurrences", path, "those that were used")
             elif path.name.endswith(REPORT[0]) and path.exists():
                 reporter.wrote("report", path, "the report, to be read in a browser")
+            elif isinstance(job, MapJob) and path == job.uncertainty:
+                reporter.wrote("uncertainty", path, "how far the map can be trusted")
+            elif isinstance(job, TrainJob) and job.folds and path == fold_results(job)[0]:
+                reporter.wrote("out-of-fold", path, "map of tiles by models that never saw them")
         return
     with working(job, provenance) as place:
         if place.continued and not isinstance(job, TrainJob):  # which says from which iteration

@@ -17,6 +17,7 @@ from geocfm.errors import Cancelled, UserError
 from geocfm.evaluation.calibration import calibrate, mass_curve
 from geocfm.evaluation.capture import REPORTED_SHARES, CaptureCurve, bin_logs
 from geocfm.evaluation.evaluate import Evaluation, evaluate_map
+from geocfm.evaluation.importance import layer_importance
 from geocfm.evaluation.prediction_area import prediction_area
 from geocfm.evaluation.rates import LEVELS, Estimate, RateCurve, densities_by_tile, role_rates
 from geocfm.evaluation.report.content import (
@@ -267,7 +268,13 @@ def _report_on_training(
         warnings=(*region.occurrences.warnings, *predictor.warnings()),
     )
     told = map_extras(raw, grid, points, predictor, reporter)
-    extras = Extras(cross_validation=pooled, targets=told.targets, uncertainty=told.uncertainty)
+    stage = reporter.stage("Measuring which layers matter")
+    extras = Extras(
+        cross_validation=pooled,
+        importance=layer_importance(region, predictor, job.seed, stage).layers,
+        targets=told.targets,
+        uncertainty=told.uncertainty,
+    )
     write_report(found, extras, place, reporter)
 
 
