@@ -14,6 +14,7 @@ from geocfm.data.patches import (
     repeated_weights,
 )
 from geocfm.data.region import Region
+from geocfm.data.split import TRAIN
 from geocfm.errors import UserError
 from geocfm.geo.grid import Window
 from geocfm.model.settings import TrainingSettings
@@ -43,10 +44,27 @@ class RegionBatches:
         chosen = self._starts[generator.choice(len(self._starts), self._settings.batch)]
         examples = []
         for start in chosen:
-            window = self._region.window(start)
+            window = self._region.window(self._moved(start, generator))
             example = read_example(self._region, window, generator, self._settings)
             examples.append(example.turned(generator) if self._settings.augment else example)
         return make_batch(examples, self._settings, generator)
+
+    def _moved(self, start: NDArray[np.int64], generator: np.random.Generator) -> NDArray[np.int64]:
+        """The start of a window, moved by less than a stride if that is still a training window.
+
+        Windows of the lattice alone would show an occurrence at the same few places of the
+        network's cells again and again, and its pixels would be learned by heart.
+        """
+        if not self._settings.augment:
+            return start
+        region, size = self._region, self._region.plan.size
+        moved = start + generator.integers(0, region.plan.stride, 2)
+        on_grid = (moved + size <= (region.grid.height, region.grid.width)).all()
+        if on_grid and region.split.role_of_windows(moved[None], size)[0] == TRAIN:
+            inside = region.inside(region.window(moved))
+            if (region.weights[inside] > 0).any():
+                return moved
+        return start
 
     def validation(self) -> list[Batch]:
         """Windows of the validation tiles with fixed noise."""

@@ -18,7 +18,7 @@ from geocfm.events import Reporter
 from geocfm.geo.grid import Window
 from geocfm.inference.density import relative
 from geocfm.inference.mosaic import MappedWindow, Mosaic
-from geocfm.inference.region_windows import OVERLAP
+from geocfm.inference.region_windows import window_step
 from geocfm.model.checkpoint import ModelCard
 
 SIDE = 256  # cells of the squares in which a map is made cell by cell
@@ -86,7 +86,7 @@ class BaselineDensities:
         self._baseline, self._region = baseline, region
         grid, size = region.grid, region.plan.size
         if baseline.context or region.settings.standardise == "window":
-            self.mosaic = Mosaic.over(grid, size, max(1, size // OVERLAP))
+            self.mosaic = Mosaic.over(grid, size, window_step(size))
         else:
             side = min(SIDE, max(grid.height, grid.width))
             self.mosaic = Mosaic.over(grid, side, side)

@@ -9,7 +9,7 @@ from geocfm.geo.grid import Window
 from geocfm.inference.mosaic import Mosaic
 from geocfm.inference.predictor import Predictor
 
-OVERLAP = 3  # windows step by this part of their size
+OVERLAP = 3  # windows step by about this part of their size
 BATCH = 32  # windows at a time: many points a step, so that threads are worth their cost
 
 
@@ -19,8 +19,16 @@ def region_mosaic(predictor: Predictor, area: Area | None) -> tuple[Mosaic, list
     An area is mapped by the windows of the whole grid, so that it shows what the whole map shows.
     """
     grid, size = predictor.layers.grid, predictor.window_size
-    mosaic = Mosaic.over(grid, size, max(1, size // OVERLAP))
+    mosaic = Mosaic.over(grid, size, window_step(size))
     return mosaic, [w for w in mosaic.windows() if area is None or _touches(area, w)]
+
+
+def window_step(size: int) -> int:
+    """Cells from one window to the next: odd, so that windows over a place see it at different
+    places of the network's cells, and what is chance in those averages out.
+    """
+    step = max(1, size // OVERLAP)
+    return step - 1 + step % 2
 
 
 def batches_of(windows: list[Window]) -> list[list[Window]]:

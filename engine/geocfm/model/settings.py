@@ -144,7 +144,7 @@ class TrainingSettings(_Settings):
         "independent",
         description="transport: noise goes to a window's occurrences by optimal transport",
     )
-    augment: bool = Field(True, description="turn and mirror the windows")
+    augment: bool = Field(True, description="turn, mirror and move the windows")
     jitter: float = Field(
         0.0, ge=0, le=100, description="standard deviation of the occurrences' places, in cells"
     )

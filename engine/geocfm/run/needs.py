@@ -24,7 +24,7 @@ from geocfm.errors import UserError
 from geocfm.geo.grid import Grid, Window
 from geocfm.geo.layers import CACHE_MB
 from geocfm.inference.density import DRAWS_PER_WINDOW
-from geocfm.inference.region_windows import BATCH, OVERLAP
+from geocfm.inference.region_windows import BATCH, OVERLAP, window_step
 from geocfm.inference.regional_draws import SPARE
 from geocfm.model.checkpoint import ModelCard
 from geocfm.model.network import ATTENTIONS, VelocityNetwork
@@ -128,7 +128,7 @@ def drawing_bytes(
     The windows of a batch propose points all over themselves, then tell the exact density of
     those that were kept, of which each lies in so many windows.
     """
-    touching = math.ceil((shown.width + window) / max(1, window // OVERLAP))
+    touching = math.ceil((shown.width + window) / window_step(window))
     batch = min(BATCH, touching, _windows_along(grid.width, window))  # within a row of windows
     covered = window**2 / (shown.height * shown.width)  # by one window, of what is shown
     proposed = SPARE * wanted * batch * covered * _moving_point_numbers(settings.network, window)
@@ -246,7 +246,7 @@ def _applying_bytes(
 
 
 def _windows_along(length: int, window: int) -> int:
-    return max(0, math.ceil((length - window) / max(1, window // OVERLAP))) + 1
+    return max(0, math.ceil((length - window) / window_step(window))) + 1
 
 
 # Refusals.

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 from geocfm.data.region_batches import VALIDATION_WINDOWS, RegionBatches
+from geocfm.data.split import TRAIN
 from geocfm.errors import UserError
 from geocfm.model.settings import TrainingSettings
 
@@ -43,3 +44,24 @@ def test_a_region_may_have_no_validation_window_but_not_no_training_window(regio
     with pytest.raises(UserError, match="No training window holds an occurrence") as error:
         RegionBatches(replace(region, starts={**region.starts, "train": none}), TRAINING, 1)
     assert "--window" in error.value.hint
+
+
+def test_training_windows_are_moved_but_stay_training_windows(region, monkeypatch):
+    seen = []
+    read = type(region).read
+    monkeypatch.setattr(
+        type(region), "read", lambda self, window: seen.append(window) or read(self, window)
+    )
+    source = RegionBatches(region, TRAINING, 1)
+    for step in range(60):
+        source.batch(step)
+    starts = np.array([(window.row, window.col) for window in seen])
+    size = region.plan.size
+    assert (region.split.role_of_windows(starts, size) == TRAIN).all()
+    assert all(len(region.inside(window)) for window in seen)
+    assert len({tuple(start) for start in starts % region.plan.stride}) > 5
+    still = RegionBatches(region, TRAINING.model_copy(update={"augment": False}), 1)
+    seen.clear()
+    for step in range(20):
+        still.batch(step)
+    assert not np.any(np.array([(window.row, window.col) for window in seen]) % region.plan.stride)

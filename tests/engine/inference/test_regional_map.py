@@ -310,7 +310,7 @@ def test_the_grid_of_a_map_is_the_predictors(predictor: Predictor, tmp_path: Pat
     with rasterio.open(raw.path) as source:
         grid = Grid(source.crs, source.transform, source.height, source.width)
     assert grid.aligned_with(UTM)
-    assert raw.windows == len(region_mosaic(predictor, None)[1]) == 10 * 8
+    assert raw.windows == len(region_mosaic(predictor, None)[1]) == 11 * 9
 
 
 def test_a_strip_that_is_lost_is_made_again_and_the_others_are_not(
