@@ -397,6 +397,9 @@ class MemoryJob(WritingJob):
     layers: int = Field(8, ge=1, le=1000, description="How many layers.")
     iterations: int = Field(200, ge=1, le=MOST_STEPS, description="Training iterations.")
     windows: int = Field(500, ge=4, le=1_000_000, description="About so many windows are mapped.")
+    whole: bool = Field(
+        False, description="Also map, rank and evaluate all of it, which takes long."
+    )
     out: FileName = Field(description="The folder for the stack and the results.")
 
 

@@ -46,9 +46,18 @@ class Step:
 
 
 def measure_memory(
-    folder: Path, size: int, layers: int, iterations: int, windows: int, reporter: Reporter
+    folder: Path,
+    size: int,
+    layers: int,
+    iterations: int,
+    windows: int,
+    whole: bool,
+    reporter: Reporter,
 ) -> list[Step]:
-    """Statistics, training and a map on a virtual size x size x layers stack."""
+    """Statistics, training and a map on a virtual size x size x layers stack.
+
+    whole: also map, rank and evaluate all of it, which takes an hour on some hundred million cells.
+    """
     if not hasattr(os, "wait4"):
         raise UserError(
             "This system does not report the peak memory of a process.",
@@ -72,6 +81,21 @@ def measure_memory(
             "--out", str(folder / "map.tif"),
         ],
     }  # fmt: skip
+    if whole:
+        everything = str(folder / "whole.tif")
+        commands |= {
+            "map of all cells by the density head (map)": [
+                "map", "--checkpoint", model, *given, "--overwrite", "--out", everything,
+            ],
+            "targets of all cells (targets)": [
+                "targets", "--map", everything, *points, "--overwrite",
+                "--out", str(folder / "targets.gpkg"),
+            ],
+            "evaluation on all cells (evaluate)": [
+                "evaluate", "--checkpoint", model, *given, *points, "--overwrite",
+                "--out", str(folder / "evaluation"),
+            ],
+        }  # fmt: skip
     steps = []
     for name, command in commands.items():
         reporter.note(f"{name} ...")

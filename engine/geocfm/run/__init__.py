@@ -47,7 +47,9 @@ def run_info(job: InfoJob, reporter: Reporter) -> None:
 
 def run_memory(job: MemoryJob, place: Workplace, reporter: Reporter) -> None:
     """Measure peak memory and write the figures as JSON."""
-    steps = measure_memory(job.out, job.size, job.layers, job.iterations, job.windows, reporter)
+    steps = measure_memory(
+        *(job.out, job.size, job.layers, job.iterations, job.windows, job.whole), reporter
+    )
     (result,) = results_of(job)
     content = {
         "steps": [asdict(step) for step in steps],
