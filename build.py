@@ -49,6 +49,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             return open_qgis(options.language, options.torch_index)
         if options.command == "screenshots":
             return take_screenshots(options.out, options.torch_index)
+        if options.command == "report":
+            return picture_report(options.out, options.torch_index)
         if options.command == "translate":
             return translate(options.language)
     except BuildError as error:
@@ -179,6 +181,13 @@ def take_screenshots(out: Path, torch_index: str | None) -> int:
     return run([*command, "--out", str(out.resolve())], folder=ROOT)
 
 
+def picture_report(out: Path, torch_index: str | None) -> int:
+    """Make the report of the sample with the shipped model, and pictures of it."""
+    make_environment(torch_index)
+    script = str(ROOT / "building" / "report_pictures.py")
+    return run([str(environment_program("python")), script, str(out.resolve())], folder=ROOT)
+
+
 def translate(language: str | None) -> int:
     """Bring the translations up to date with the texts, and say what waits for a translator."""
     folder = ROOT / translations.CATALOGUES
@@ -280,15 +289,17 @@ def _parser() -> argparse.ArgumentParser:
         help="start QGIS with the plugin and the sample data, in a profile thrown away after",
     )
     session.add_argument("--language", metavar="CODE", help="language of QGIS, e.g. de")
-    pictures = commands.add_parser(
-        "screenshots", parents=[torch], help="take the pictures of the tutorial in a real QGIS"
-    )
-    pictures.add_argument(
-        "--out",
-        type=Path,
-        default=ROOT / "docs" / "images",
-        help="folder of the pictures (default: docs/images)",
-    )
+    for name, does in (
+        ("screenshots", "take the pictures of the tutorial in a real QGIS"),
+        ("report", "make pictures of the sample's report, as a browser shows it"),
+    ):
+        pictures = commands.add_parser(name, parents=[torch], help=does)
+        pictures.add_argument(
+            "--out",
+            type=Path,
+            default=ROOT / "docs" / "images",
+            help="folder of the pictures (default: docs/images)",
+        )
     speak = commands.add_parser(
         "translate", help="bring the translations up to date with the texts"
     )
