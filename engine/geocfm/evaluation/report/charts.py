@@ -19,6 +19,7 @@ from geocfm.evaluation.prediction_area import PredictionArea
 from geocfm.evaluation.rates import RateCurve
 from geocfm.evaluation.report.content import Baselines, TrainingHistory
 
+MANY_DECADES = 10**2.5  # of densities, between which there is no room for more than their powers
 SIZE = (5.0, 3.9)  # inches
 CHANCE = "0.55"
 STYLE: Any = {
@@ -165,7 +166,9 @@ def prediction_area_chart(found: PredictionArea) -> bytes:
             xlabel="relative density, as a threshold",
             ylabel="share of occurrences at or above it",
         )
-        axes.xaxis.set_major_locator(LogLocator(10, (1.0, 2.0, 5.0), numticks=12))
+        low, high = _shown(found)
+        between = (1.0, 2.0, 5.0) if high / low < MANY_DECADES else (1.0,)
+        axes.xaxis.set_major_locator(LogLocator(10, between, numticks=12))
         axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
         axes.xaxis.set_minor_formatter(FuncFormatter(lambda value, _: ""))
         axes.yaxis.set_major_formatter(PercentFormatter(1.0, symbol=" %"))
@@ -221,7 +224,7 @@ def calibration_chart(found: Calibration) -> bytes:
             "share of the map's density in its densest region",
             "share of held-out occurrences inside",
         )
-        axes.legend(loc="lower right")
+        axes.legend(loc="lower left", bbox_to_anchor=(0, 1), borderaxespad=0.2)
     return chart.svg
 
 
