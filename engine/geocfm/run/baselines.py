@@ -171,7 +171,7 @@ class BaselineWork:
     seed: int
     device: torch.device
     place: Workplace
-    sampler: FlowSampler  # the model at work
+    samplers: Sequence[FlowSampler]  # the model's networks at work
 
     def beside(self, model: Evaluation, reporter: Reporter) -> Beside:
         """All baselines, compared with the model."""
@@ -252,8 +252,12 @@ class BaselineWork:
         return {role: one.to_dict() for role, one in found.items()}
 
     def _of_the_flow(self, image: Image) -> NDArray[np.float64]:
-        """The model's exact log density at the occurrences of an image."""
-        return FlowView(self.sampler, image, MASS_POINTS).log_density(image.points)
+        """The model's exact log density at the occurrences of an image: its networks' mean."""
+        logs = [
+            FlowView(sampler, image, MASS_POINTS).log_density(image.points)
+            for sampler in self.samplers
+        ]
+        return np.logaddexp.reduce(logs, axis=0) - np.log(len(logs))
 
     def _folder(self, name: str) -> Path:
         return self.place.folder / name
@@ -267,7 +271,7 @@ def prepare_baselines(
     occurrences: Occurrences,
     seed: int,
     device: torch.device,
-    sampler: FlowSampler,
+    samplers: Sequence[FlowSampler],
     place: Workplace,
     files: ExitStack,
     reporter: Reporter,
@@ -286,7 +290,7 @@ def prepare_baselines(
             "Give the occurrences that the model was trained with, or leave out --baselines.",
         )
     iterations = iterations_done(card, checkpoint)
-    return BaselineWork(names, card, region, learned, iterations, seed, device, place, sampler)
+    return BaselineWork(names, card, region, learned, iterations, seed, device, place, samplers)
 
 
 def _inside_area(region: Region, card: ModelCard, files: ExitStack, reporter: Reporter) -> Region:

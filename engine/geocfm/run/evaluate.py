@@ -152,7 +152,7 @@ def _prepare_baselines(
         occurrences,
         job.seed,
         work.device,
-        work.predictor.sampler,
+        [member.sampler for member in work.predictor.members],
         place,
         files,
         reporter,
