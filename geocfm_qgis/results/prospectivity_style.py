@@ -16,6 +16,7 @@ from .percentiles import sorted_values, value_exceeded_by
 
 # percent of the area above each stop of prospectivity.qml, from transparent to brightest
 AREA_ABOVE = (30, 20, 10, 5, 2, 1, 0.5)
+LEAST_SHOWN = 0.1  # of the mean density; less is no ground to look at, even if it is the best third
 
 
 def spread_stops(layer):
@@ -48,6 +49,8 @@ def _placed(stops, values):
             placed[-1] = (value, stop.color, placed[-1][2])
     if len(placed) == 1:  # nearly all cells are equal: what differs is the news
         return [(lowest, stops[0].color, None), (highest, stops[-1].color, None)]
+    while len(placed) > 2 and placed[1][0] < LEAST_SHOWN:
+        placed[:2] = [(placed[1][0], stops[0].color, placed[1][2])]
     return placed
 
 

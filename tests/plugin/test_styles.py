@@ -22,7 +22,7 @@ from small_results import NO_DATA, write_map, write_points, write_samples
 
 from geocfm_qgis.results import save_style_beside, style_result
 from geocfm_qgis.results.percentiles import MOST_CELLS, sorted_values
-from geocfm_qgis.results.prospectivity_style import AREA_ABOVE, readable
+from geocfm_qgis.results.prospectivity_style import AREA_ABOVE, LEAST_SHOWN, readable
 
 WIDTH = 200
 
@@ -147,6 +147,21 @@ def test_a_few_cells_that_differ_stand_out(tmp_path):
     first, last = stops(layer)[0], stops(layer)[-1]
     assert (first.value, first.color.alpha()) == (0, 0)
     assert (last.value, last.color.alpha()) == (900, 255)
+
+
+def test_of_a_peaked_map_only_ground_worth_a_look_is_coloured(tmp_path, tailed):
+    """Nearly all density on a few percent of the area: the next best is still next to nothing."""
+    powers = [value**4 for value in tailed]
+    mean = sum(powers) / len(powers)
+    layer = map_layer(tmp_path / "map.tif", [value / mean for value in powers])
+    style_result(layer, "prospectivity")
+    clear, *seen = stops(layer)
+    assert clear.color.alpha() == 0
+    assert clear.value < LEAST_SHOWN
+    assert all(stop.value >= LEAST_SHOWN for stop in seen)
+    assert 1 <= len(seen) < len(AREA_ABOVE) - 1
+    assert seen[-1].color.alpha() == 255
+    assert seen[-1].label.endswith("(top 0.5 % of the area)")
 
 
 def test_equal_percentiles_become_one_stop(tmp_path):
