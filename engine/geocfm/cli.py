@@ -15,19 +15,10 @@ import typer
 
 from geocfm import __version__
 from geocfm.batch import check_batch, run_batch
+from geocfm.benchmark_job import BENCHMARKS
 from geocfm.doctor import examine
 from geocfm.events import Failed, Finished, JsonSink, LastingSink, Reporter, Started, TerminalSink
-from geocfm.job import (
-    COMMANDS,
-    AblationJob,
-    FoldsJob,
-    Job,
-    MemoryJob,
-    MosaicJob,
-    SyntheticBenchmarkJob,
-    make_job,
-    option_name,
-)
+from geocfm.job import COMMANDS, Job, make_job, option_name
 from geocfm.job_file import FILE_COMMANDS, load_jobs
 from geocfm.job_writing import add_job, job_as_toml
 from geocfm.outcome import EXIT_CODES, Outcome, attempt, ended_by
@@ -35,13 +26,6 @@ from geocfm.stopping import stop_requests
 from geocfm.versions import software_versions
 
 CANCELLED = EXIT_CODES["cancelled"]
-BENCHMARKS: dict[str, type[Job]] = {
-    "synthetic": SyntheticBenchmarkJob,
-    "ablation": AblationJob,
-    "memory": MemoryJob,
-    "mosaic": MosaicJob,
-    "folds": FoldsJob,
-}
 GROUPS = ("job", "benchmark")
 
 AsJson = Annotated[

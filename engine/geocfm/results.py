@@ -6,16 +6,18 @@ import hashlib
 import os
 from pathlib import Path
 
-from geocfm.job import (
+from geocfm.benchmark_job import (
     AblationJob,
-    EvaluateJob,
     FoldsJob,
-    Job,
-    MapJob,
     MemoryJob,
     MosaicJob,
-    SampleJob,
     SyntheticBenchmarkJob,
+)
+from geocfm.job import (
+    EvaluateJob,
+    Job,
+    MapJob,
+    SampleJob,
     SynthJob,
     TrainJob,
     WritingJob,

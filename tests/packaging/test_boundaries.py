@@ -22,7 +22,7 @@ FOREIGN = {  # a folder: the top-level packages that must not be imported in it
     ENGINE / "model": {"rasterio", "pyogrio", "shapely", "affine"},
     ENGINE / "geo": {"torch"},
 }
-DOOR = {"job", "job_file", "job_writing", "batch", "outcome", "cli"}
+DOOR = {"job", "benchmark_job", "job_file", "job_writing", "batch", "outcome", "cli"}
 LATER = {  # a room: the rooms that come after it, which it must not know
     "geo": {"model", "data", "training", "inference", "evaluation"} | DOOR,
     "model": {"geo", "data", "training", "inference", "evaluation"} | DOOR,

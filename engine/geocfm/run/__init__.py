@@ -7,20 +7,22 @@ from collections.abc import Callable
 from dataclasses import asdict
 from typing import Any
 
+from geocfm.benchmark_job import (
+    AblationJob,
+    FoldsJob,
+    MemoryJob,
+    MosaicJob,
+    SyntheticBenchmarkJob,
+)
 from geocfm.evaluation.memory import measure_memory
 from geocfm.events import Reporter
 from geocfm.job import (
-    AblationJob,
     CheckJob,
     EvaluateJob,
-    FoldsJob,
     InfoJob,
     Job,
     MapJob,
-    MemoryJob,
-    MosaicJob,
     SampleJob,
-    SyntheticBenchmarkJob,
     SynthJob,
     TargetsJob,
     TrainJob,

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+from geocfm.benchmark_job import AblationJob, SyntheticBenchmarkJob
 from geocfm.errors import UserError
 from geocfm.evaluation.benchmark.ablations import RECIPE, run_ablation
 from geocfm.evaluation.benchmark.bench import ABLATIONS, FLOW, Bench, is_network
@@ -28,7 +29,6 @@ from geocfm.evaluation.benchmark.protocol import (
 from geocfm.evaluation.benchmark.recipe import RECIPES, recipe_bench
 from geocfm.evaluation.benchmark.synthetic import run_synthetic
 from geocfm.events import Reporter
-from geocfm.job import AblationJob, SyntheticBenchmarkJob
 from geocfm.mistakes import choose_names
 from geocfm.model.device import choose_device
 from geocfm.results import work_folder

@@ -15,6 +15,7 @@ from typing import TextIO
 import numpy as np
 import torch
 
+from geocfm.benchmark_job import FoldsJob
 from geocfm.data.preflight import Preflight, inspect_region
 from geocfm.data.region import Region, prepare_region
 from geocfm.data.region_batches import RegionBatches
@@ -30,7 +31,7 @@ from geocfm.geo.rasters import Layer, Stack, reference_grid
 from geocfm.geo.writing import Band, write_cog
 from geocfm.inference.predictor import Predictor
 from geocfm.inference.regional_map import DENSITY, UNIT
-from geocfm.job import CheckJob, FoldsJob, LearningJob, TrainJob
+from geocfm.job import CheckJob, LearningJob, TrainJob
 from geocfm.model.checkpoint import (
     Checkpoint,
     GridCard,

@@ -10,6 +10,7 @@ import numpy as np
 import rasterio
 from numpy.typing import NDArray
 
+from geocfm.benchmark_job import FoldsJob, MosaicJob
 from geocfm.data.preflight import inspect_region
 from geocfm.data.region import Region
 from geocfm.data.split import Split
@@ -23,7 +24,7 @@ from geocfm.evaluation.region_baselines import BaselineDensities, RegionImages
 from geocfm.events import Reporter
 from geocfm.inference.parts import Parts
 from geocfm.inference.regional_map import RawMap, write_raw_map
-from geocfm.job import FoldsJob, MapJob, MosaicJob, SynthJob, TrainJob, baseline_names
+from geocfm.job import MapJob, SynthJob, TrainJob, baseline_names
 from geocfm.model.checkpoint import ModelCard
 from geocfm.model.device import choose_device
 from geocfm.results import TRUTH, results_of
