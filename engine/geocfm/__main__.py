@@ -19,9 +19,9 @@ def main() -> None:
             "GeoCFM needs Python 3.10 or newer, and this one is " + platform.python_version() + ".",
             "Choose a newer Python.",
         )
-    # else torch's threads wait for each other at full speed: beside another busy program, QGIS for
-    # one, a step of training takes five times as long (docs/benchmarks.md)
-    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+    # torch's threads wait for each other at full speed, which costs other programs, QGIS for one,
+    # and the threads that make batches their time; not at all would cost more (docs/benchmarks.md)
+    os.environ.setdefault("GOMP_SPINCOUNT", "1000")
     try:
         from geocfm.cli import main as run
     except KeyboardInterrupt:
