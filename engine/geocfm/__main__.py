@@ -19,9 +19,10 @@ def main() -> None:
             "GeoCFM needs Python 3.10 or newer, and this one is " + platform.python_version() + ".",
             "Choose a newer Python.",
         )
-    # torch's threads wait for each other at full speed, which costs other programs, QGIS for one,
-    # and the threads that make batches their time; not at all would cost more (docs/benchmarks.md)
-    os.environ.setdefault("GOMP_SPINCOUNT", "1000")
+    # torch's threads wait for each other at full speed, which takes time from other programs and
+    # from the threads that make batches; falling asleep at once is slower yet (docs/benchmarks.md)
+    if "OMP_WAIT_POLICY" not in os.environ:  # which the count would outweigh
+        os.environ.setdefault("GOMP_SPINCOUNT", "1000")
     try:
         from geocfm.cli import main as run
     except KeyboardInterrupt:

@@ -126,7 +126,7 @@ def test_an_ensemble_draws_and_is_evaluated(
     finish("sample", *given, "--points", 30, "--draws", 2, "--out", tmp_path / "points.gpkg")
     assert pyogrio.read_info(tmp_path / "points.gpkg")["features"] == 60
     known = ("--occurrences", small_region.occurrences)
-    finish("evaluate", *given, *known, "--skip-importance", "--out", tmp_path / "evaluation")
+    finish("evaluate", *given, *known, "--out", tmp_path / "evaluation")
     page = (tmp_path / "evaluation" / "report.html").read_text(encoding="utf-8")
     assert "Where the members of the ensemble disagree" in page
 

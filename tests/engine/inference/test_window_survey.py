@@ -15,6 +15,7 @@ from geocfm.inference.predictor import Predictor
 from geocfm.inference.region_windows import region_mosaic, window_step
 from geocfm.inference.window_survey import region_levels
 from numpy.typing import NDArray
+from small_data import SmallRegion
 
 
 def logits(predictor: Predictor, window: Window) -> NDArray[np.float64]:
@@ -54,10 +55,10 @@ def test_logits_of_one_cell_in_shifted_windows_differ_by_little_but_a_constant(
 
 @pytest.mark.parametrize("combine", ["consistent", "head", "count"])
 def test_windows_that_hold_more_occurrences_get_higher_levels(
-    predictor: Predictor, small_region: object, tmp_path: Path, combine: str
+    predictor: Predictor, small_region: SmallRegion, tmp_path: Path, combine: str
 ) -> None:
     _, windows = region_mosaic(predictor, None)
-    points: NDArray[np.float64] = small_region.points  # type: ignore[attr-defined]
+    points = small_region.points
     held = [
         ((points >= (w.col, w.row)) & (points < (w.col_stop, w.row_stop))).all(axis=1).sum()
         for w in windows
