@@ -58,11 +58,20 @@ class FlowSampler:
         self._tableau = SOLVERS[sampling.solver]
 
     @torch.no_grad()
-    def encode(self, channels: NDArray[np.float32], footprints: NDArray[np.bool_]) -> EncodedImages:
-        """Channels (B, C, P, P) and where there is data (B, P, P), to what points read."""
+    def encode(
+        self,
+        channels: NDArray[np.float32],
+        footprints: NDArray[np.bool_],
+        views: int | None = None,
+    ) -> EncodedImages:
+        """Channels (B, C, P, P) and where there is data (B, P, P), to what points read.
+
+        views: sides that are looked from; none: as many as the settings say.
+        """
         images = torch.from_numpy(channels).to(self._device)
         valid = torch.from_numpy(footprints).to(self._device)
-        return EncodedImages(self._network.encode(images, valid), footprints)
+        maps = self._network.encode(images, valid, views or self.sampling.views)
+        return EncodedImages(maps, footprints)
 
     @torch.no_grad()
     def draw(

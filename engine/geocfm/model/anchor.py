@@ -21,8 +21,6 @@ from torch.nn import functional
 
 from geocfm.model.precision import full_precision
 
-VARIANCE = 1 / 6  # s^2 of a cell of side 1, as of a linear interpolation between the cells. That
-# of the cell itself, 1 / 12, leaves a lattice of bumps: 0.08 nats worse on a smooth density
 FLOOR = 1e-6  # of the mass, spread evenly: far from all mass a point still knows where to go
 
 
@@ -36,9 +34,11 @@ class Anchor:
     variance: float
 
 
-def make_anchor(density: Tensor, cell: int, scale: float) -> Anchor:
+def make_anchor(density: Tensor, cell: int, variance: float, scale: float) -> Anchor:
     """From a density (B, H, W) on pixels: cells of ``cell`` pixels, in centred flow coordinates.
 
+    variance: s^2 of a cell of side 1. A linear interpolation between the cells has 1 / 6; that of
+    the cell itself, 1 / 12, leaves a lattice of bumps: 0.08 nats worse on a smooth density.
     scale: flow units in the image's side. Of a cell that reaches beyond the image, the part inside
     counts.
     """
@@ -48,8 +48,8 @@ def make_anchor(density: Tensor, cell: int, scale: float) -> Anchor:
     masses = masses / masses.sum(dim=(1, 2), keepdim=True)
     weights = torch.lerp(masses, torch.full_like(masses, 1 / masses[0].numel()), FLOOR)
     rows, columns = (_centres(size, cell, density) * scale for size in (height, width))
-    variance = (cell * scale / max(height, width)) ** 2 * VARIANCE
-    return Anchor(weights, rows, columns, variance)
+    side = cell * scale / max(height, width)
+    return Anchor(weights, rows, columns, variance * side**2)
 
 
 def _centres(size: int, cell: int, like: Tensor) -> Tensor:

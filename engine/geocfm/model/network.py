@@ -15,6 +15,7 @@ from geocfm.model.anchor import Anchor, anchor_flow, make_anchor
 from geocfm.model.score import PixelScore, log_density, log_mass, make_unet
 from geocfm.model.seeding import seeded
 from geocfm.model.settings import NetworkSettings, Settings
+from geocfm.model.views import from_view, mean_of_logs, view_of
 
 TIME_SCALE = 1000.0  # sinusoids of raw t in [0, 1] would be nearly constant
 LONGEST_PERIOD = 10_000.0
@@ -165,10 +166,13 @@ class VelocityNetwork(nn.Module):
             nn.init.zeros_(self.count.bias)
             self.count.requires_grad_(False)  # found when all else is learned: training/counts.py
 
-    def encode(self, images: Tensor, footprints: Tensor | None = None) -> FeatureMap:
+    def encode(
+        self, images: Tensor, footprints: Tensor | None = None, views: int = 1
+    ) -> FeatureMap:
         """Geo-images (B, C, H, W) to what the points read; once per window.
 
         footprints: (B, H, W), where there is data; none: everywhere.
+        views: so many sides the windows are looked at from, for the mean of their densities.
         """
         levels = self.unet.pyramid(images.contiguous(memory_format=torch.channels_last))
         features = levels[0]
@@ -183,8 +187,11 @@ class VelocityNetwork(nn.Module):
             logits = self.score(features, images.shape[-2:])
             logs = log_density(logits, footprints)
             mass = log_mass(logits.detach(), footprints)
+            others = (self._density_from(images, footprints, view) for view in range(1, views))
+            logs = mean_of_logs([logs, *others]) if views > 1 else logs
         if self.settings.anchor and logs is not None:
-            anchor = make_anchor(logs.detach().exp(), self.settings.anchor, self.scale)
+            cell, variance = self.settings.anchor, self.settings.anchor_variance
+            anchor = make_anchor(logs.detach().exp(), cell, variance, self.scale)
         context = self._context(features.float())
         coarser: list[FeatureMap] = []
         if self.settings.levels == "all":
@@ -201,6 +208,13 @@ class VelocityNetwork(nn.Module):
             anchor=anchor,
             coarser=tuple(coarser),
         )
+
+    def _density_from(self, images: Tensor, footprints: Tensor, view: int) -> Tensor:
+        """Log density (B, H, W) by a look from another side."""
+        cell = self.settings.stem
+        seen = view_of(images, view, cell)
+        features = self.unet(seen.contiguous(memory_format=torch.channels_last))
+        return log_density(from_view(self.score(features, seen.shape[-2:]), view, cell), footprints)
 
     def _context(self, features: Tensor) -> Tensor:
         """What the head knows of the window as a whole: (B, D), or (B, ATTENTIONS * D)."""

@@ -15,6 +15,7 @@ from geocfm.errors import UserError
 from geocfm.mistakes import explain, nearest_name
 
 SMALLEST_WINDOW = 16  # cells
+MOST_VIEWS = 8  # the turns and mirrors of a square
 CENTRED_SCALE = math.sqrt(12.0)  # a uniform window then has unit variance, as the base has
 
 
@@ -61,7 +62,9 @@ class NetworkSettings(_Settings):
         description="the head corrects the closed-form velocity of that density on cells of so "
         "many pixels; 0: it is all of the velocity",
     )
-
+    anchor_variance: float = Field(
+        1 / 6, gt=0, le=1, description="of such a cell, in its own area: how far cells blend"
+    )
     count: bool = Field(
         False, description="a count head: how many occurrences are expected in a window"
     )
@@ -162,12 +165,19 @@ class TrainingSettings(_Settings):
 
 
 class SamplingSettings(_Settings):
-    """How noise becomes points."""
+    """How windows become densities, and noise becomes points."""
 
     solver: Literal["euler", "midpoint", "heun"] = "midpoint"
     steps: int = Field(6, ge=1, le=1000)
     lateness: float = Field(
         0.0, ge=0, le=20, description="steps shorten towards t = 1 by exp(-lateness); 0: all equal"
+    )
+    views: int = Field(
+        1,
+        ge=1,
+        le=MOST_VIEWS,
+        description="sides a window is looked at from, if there is a density head: its density is "
+        "the mean of theirs",
     )
     points: int = Field(500, ge=1, description="points of a draw")
     outside: Literal["reject", "clip"] = Field(
@@ -198,7 +208,7 @@ _PAPER_WINDOWS = WindowSettings(
     positions="counts",
 )
 
-_OUR_SAMPLING = SamplingSettings(solver="midpoint", steps=5, lateness=3.0)
+_OUR_SAMPLING = SamplingSettings(solver="midpoint", steps=5, lateness=3.0, views=MOST_VIEWS)
 
 PRESETS: dict[str, Settings] = {
     "quick": Settings(
@@ -208,7 +218,8 @@ PRESETS: dict[str, Settings] = {
             width=32,
             depth=2,
             density=True,
-            anchor=2,
+            anchor=1,
+            anchor_variance=1 / 4,
             head_width=64,
             head_depth=1,
             count=True,
@@ -224,6 +235,7 @@ PRESETS: dict[str, Settings] = {
             features=128,
             density=True,
             anchor=1,
+            anchor_variance=1 / 4,
             head_width=256,
             head_depth=3,
             count=True,

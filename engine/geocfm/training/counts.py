@@ -1,8 +1,10 @@
 """The count head: how many occurrences a window holds, from its mean features.
 
 A Poisson regression on the windows of the training tiles, those without any occurrence included,
-when all else is learned. It says where people have found much, which is also where they have
-looked: it inherits the bias of exploration, which the density within a window does not.
+when all else is learned. Each occurrence counts by its weight: by the effort that it took to find
+it, if that is known, and by how often a member of an ensemble sees it. Without the effort the head
+says where people have found much, which is also where they have looked: it inherits the bias of
+exploration, which the density within a window does not.
 """
 
 from __future__ import annotations
@@ -38,7 +40,7 @@ def fit_counts(network: VelocityNetwork, region: Region, device: torch.device) -
         with torch.no_grad():
             found = network.unet(images.to(device).contiguous(memory_format=torch.channels_last))
         features.append(mean_features(found).cpu().double().numpy())
-        counts += [len(region.inside(window)) for window in windows]
+        counts += [region.weights[region.inside(window)].sum() for window in windows]
         shares += [example.footprint.mean() for example in examples]
     seen, share = np.concatenate(features), np.array(shares)
     centre, spread = seen.mean(axis=0), seen.std(axis=0) + 1e-6

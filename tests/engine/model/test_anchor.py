@@ -4,11 +4,12 @@ import math
 
 import pytest
 import torch
-from geocfm.model.anchor import FLOOR, VARIANCE, Anchor, anchor_flow, make_anchor
+from geocfm.model.anchor import FLOOR, Anchor, anchor_flow, make_anchor
 from geocfm.model.flow import RK4, integrate, log_density, time_grid
 from torch.distributions import MultivariateNormal
 
 SCALE = math.sqrt(12)
+LINEAR, WIDE = 1 / 6, 1 / 4  # variances of a cell of side 1
 
 
 def densities(count: int, size: int, seed: int = 1) -> torch.Tensor:
@@ -36,9 +37,12 @@ def written_out(
     return (share * (centres + pull * (x - t * centres))).sum(dim=0), logs.logsumexp(dim=0)
 
 
+@pytest.mark.parametrize("variance", [LINEAR, WIDE])
 @pytest.mark.parametrize(("count", "cell"), [(1, 1), (3, 2), (2, 3)])
-def test_velocity_and_density_are_the_sums_over_cells(count: int, cell: int) -> None:
-    anchor = make_anchor(densities(count, 10), cell, SCALE)
+def test_velocity_and_density_are_the_sums_over_cells(
+    count: int, cell: int, variance: float
+) -> None:
+    anchor = make_anchor(densities(count, 10), cell, variance, SCALE)
     generator = torch.Generator().manual_seed(2)
     position = 2 * torch.randn(30, 2, generator=generator, dtype=torch.float64)
     t = torch.cat([torch.tensor([0.0, 1.0]), torch.rand(28, generator=generator)]).double()
@@ -52,7 +56,7 @@ def test_velocity_and_density_are_the_sums_over_cells(count: int, cell: int) -> 
 
 def test_cells_hold_the_mass_of_their_pixels() -> None:
     density = densities(1, 10)
-    anchor = make_anchor(density, 4, SCALE)
+    anchor = make_anchor(density, 4, WIDE, SCALE)
     assert anchor.weights.shape == (1, 3, 3)
     expected = density[0, 4:8, 8:].sum() * (1 - FLOOR) + FLOOR / 9
     torch.testing.assert_close(anchor.weights[0, 1, 2], expected)
@@ -60,12 +64,12 @@ def test_cells_hold_the_mass_of_their_pixels() -> None:
     # of the last cell, pixels 8 and 9 lie inside: its middle is 9 of 10
     torch.testing.assert_close(anchor.columns[2], torch.tensor((9 / 10 - 0.5) * SCALE).double())
     torch.testing.assert_close(anchor.columns[1], torch.tensor((6 / 10 - 0.5) * SCALE).double())
-    assert anchor.variance == pytest.approx((4 / 10 * SCALE) ** 2 * VARIANCE)
+    assert anchor.variance == pytest.approx((4 / 10 * SCALE) ** 2 * WIDE)
 
 
 def test_the_flow_carries_the_base_to_the_density() -> None:
     """The exact log density by the flow's own divergence is that of the mixture at t = 1."""
-    anchor = make_anchor(densities(1, 8), 1, SCALE)
+    anchor = make_anchor(densities(1, 8), 1, LINEAR, SCALE)
     generator = torch.Generator().manual_seed(3)
     base = torch.randn(200, 2, generator=generator, dtype=torch.float64)
     image, times = torch.zeros(200, dtype=torch.int64), time_grid(60, 4)
@@ -83,7 +87,7 @@ def test_the_flow_carries_the_base_to_the_density() -> None:
 def test_far_from_all_mass_the_numbers_stay_finite() -> None:
     density = torch.zeros(1, 40, 40)
     density[0, 3, 5] = 1.0
-    anchor = make_anchor(density, 1, SCALE)
+    anchor = make_anchor(density, 1, LINEAR, SCALE)
     corner = torch.tensor([[1.7, 1.7], [30.0, -30.0], [-1.7, 1.7]])
     for t in (0.0, 0.5, 0.97, 1.0):
         velocity, logs = anchor_flow(
@@ -94,7 +98,7 @@ def test_far_from_all_mass_the_numbers_stay_finite() -> None:
 
 
 def test_an_image_without_points_takes_nothing_from_the_others() -> None:
-    anchor = make_anchor(densities(3, 6), 1, SCALE)
+    anchor = make_anchor(densities(3, 6), 1, LINEAR, SCALE)
     position, t = torch.ones(4, 2).double(), torch.full((4,), 0.5).double()
     image = torch.tensor([2, 0, 2, 0])
     velocity, _ = anchor_flow(anchor, position, t, image)
@@ -104,20 +108,21 @@ def test_an_image_without_points_takes_nothing_from_the_others() -> None:
         torch.testing.assert_close(velocity[image == number], mine.expand(2, 2))
 
 
-def test_an_even_density_is_flat_between_the_cells() -> None:
-    anchor = make_anchor(torch.full((1, 20, 20), 1 / 400).double(), 1, SCALE)
+@pytest.mark.parametrize(("variance", "bumps"), [(LINEAR, 0.16), (WIDE, 0.03)])
+def test_an_even_density_is_flat_between_the_cells(variance: float, bumps: float) -> None:
+    anchor = make_anchor(torch.full((1, 20, 20), 1 / 400).double(), 1, variance, SCALE)
     side = ((torch.arange(40).double() + 0.5) / 200 - 0.1) * SCALE  # four cells
     position = torch.cartesian_prod(side, side)
     count = len(position)
     _, logs = anchor_flow(
         anchor, position, torch.ones(count).double(), torch.zeros(count, dtype=torch.int64)
     )
-    assert (logs + 2 * math.log(SCALE)).abs().max() < 0.16  # of a lattice of bumps: 1
+    assert (logs + 2 * math.log(SCALE)).abs().max() < bumps  # of a lattice of bumps: 1
     assert logs.mean().item() == pytest.approx(-2 * math.log(SCALE), abs=0.004)
 
 
 def test_mixed_precision_leaves_the_anchor_alone() -> None:
-    anchor = make_anchor(densities(1, 20).float(), 1, SCALE)
+    anchor = make_anchor(densities(1, 20).float(), 1, LINEAR, SCALE)
     position, image = torch.randn(50, 2), torch.zeros(50, dtype=torch.int64)
     t = torch.linspace(0, 1, 50)
     exact, _ = anchor_flow(anchor, position, t, image)

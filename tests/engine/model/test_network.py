@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 import torch
-from geocfm.model.anchor import anchor_flow
+from geocfm.model.anchor import anchor_flow, make_anchor
 from geocfm.model.network import (
     ATTENTIONS,
     FeatureMap,
@@ -259,6 +259,52 @@ def test_the_density_is_a_softmax_over_the_pixels_with_data(size):
     cells = -(-size // 2)
     assert maps.anchor.weights.shape == (3, cells, cells)
     assert maps.cells == (cells, cells)
+
+
+@pytest.mark.parametrize("size", [(24, 24), (23, 26)])
+def test_several_views_give_the_mean_of_their_densities(size):
+    """Written out by another way: turned by numpy, moved by repeating the border."""
+    network = trained_like(2, ANCHORED)
+    images, footprints = torch.randn(2, 2, *size), torch.rand(2, *size) > 0.2
+    sides = [  # turned there, and back
+        (lambda a: a, lambda a: a, 0),
+        (lambda a: a[..., ::-1], lambda a: a[..., ::-1], 1),
+        (lambda a: a[..., ::-1, :], lambda a: a[..., ::-1, :], 1),
+        (lambda a: a[..., ::-1, ::-1], lambda a: a[..., ::-1, ::-1], 0),
+        (lambda a: np.swapaxes(a, -1, -2), lambda a: np.swapaxes(a, -1, -2), 1),
+    ]
+    densities = []
+    with torch.no_grad():
+        for turn, back, before in sides:
+            seen = turn(images.numpy())
+            rows, cols = (np.maximum(np.arange(-before, n), 0) for n in seen.shape[-2:])
+            moved = torch.from_numpy(np.ascontiguousarray(seen[..., rows[:, None], cols]))
+            logits = network.score(network.unet(moved), moved.shape[-2:]).numpy()
+            logits = back(logits[..., before:, before:])
+            weight = np.where(footprints, np.exp(logits), 0)
+            densities.append(weight / weight.sum(axis=(1, 2), keepdims=True))
+        maps = network.encode(images, footprints, len(sides))
+        plain = network.encode(images, footprints)
+    found = maps.log_density.exp().numpy()
+    np.testing.assert_allclose(found, np.mean(densities, axis=0), rtol=1e-4, atol=1e-9)
+    np.testing.assert_allclose(plain.log_density.exp().numpy(), densities[0], rtol=1e-4, atol=1e-9)
+    assert np.abs(found - densities[0]).max() > 1e-5
+    expected = make_anchor(maps.log_density.exp(), 2, ANCHORED.anchor_variance, network.scale)
+    torch.testing.assert_close(maps.anchor.weights, expected.weights)
+    torch.testing.assert_close(maps.rows, plain.rows)  # what points read is as it was
+
+
+def test_eight_views_do_not_care_how_the_window_is_turned():
+    """Where cells tile the window, all eight turns of it have the same density, turned."""
+    network = trained_like(2, ANCHORED.model_copy(update={"stem": 1}))  # moves by no pixel
+    images = torch.randn(1, 2, 16, 16)
+    everywhere = torch.ones(1, 16, 16, dtype=torch.bool)
+    with torch.no_grad():
+        plain = network.encode(images, everywhere, 8).log_density
+        turned = network.encode(images.rot90(1, (-2, -1)), everywhere, 8).log_density
+        one = network.encode(images.rot90(1, (-2, -1)), everywhere).log_density
+    torch.testing.assert_close(turned.rot90(-1, (-2, -1)), plain, atol=1e-4, rtol=1e-4)
+    assert (one.rot90(-1, (-2, -1)) - plain).abs().max() > 0.01
 
 
 @pytest.mark.parametrize("size", [12, 11])

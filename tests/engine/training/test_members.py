@@ -76,7 +76,9 @@ def test_trainings_share_the_minutes_or_take_the_iterations_that_were_found() ->
     assert (found.iterations, found.minutes, found.patience) == (33, None, 0)
 
 
-def test_the_count_head_expects_as_many_as_there_are(region: Region) -> None:
+@pytest.mark.parametrize("east", [1.0, 5.0], ids=["alike", "the east counts five times"])
+def test_the_count_head_expects_as_many_as_there_are(region: Region, east: float) -> None:
+    region = region.with_weights(np.where(region.points[:, 0] > region.grid.width / 2, east, 1.0))
     channels = len(region.encoder.encode(region.read(region.window(np.array([0, 0]))))[0])
     network = new_network(channels, TINY, 1)
     fit_counts(network, region, torch.device("cpu"))
@@ -90,7 +92,7 @@ def test_the_count_head_expects_as_many_as_there_are(region: Region) -> None:
         with torch.no_grad():
             maps = network.encode(torch.from_numpy(image[None]), torch.from_numpy(footprint[None]))
         expected.append(float(maps.log_count.exp()))
-        found.append(len(region.inside(window)))
+        found.append(float(region.weights[region.inside(window)].sum()))
     # of a Poisson regression with an intercept, which windows without occurrences are part of
     assert 0 in found
     assert sum(expected) == pytest.approx(sum(found), rel=0.02)

@@ -71,7 +71,8 @@ def benchmark_settings(
     """The preset as the synthetic benchmark trains it.
 
     Training lasts so many minutes, or the preset's iterations if they end sooner. Images are not
-    turned, as the generator knows no direction and makes new ones without end; hence no patience.
+    turned, as the generator knows no direction and makes new ones without end; hence no patience,
+    and one view of each.
     """
     chosen = PRESETS[preset]
     training = {
@@ -98,6 +99,7 @@ def benchmark_settings(
                 update={
                     "training": chosen.training.model_copy(update=training),
                     "windows": chosen.windows.model_copy(update=windows),
+                    "sampling": chosen.sampling.model_copy(update={"views": 1}),
                 }
             ).model_dump()
         ),

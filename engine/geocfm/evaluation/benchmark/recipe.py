@@ -64,7 +64,7 @@ OPTIMISER: Changes = {
 }
 MUON: Changes = {"training.optimiser": "muon", "training.learning_rate": "1e-3"}
 DENSITY: Changes = {"network.density": "true"}
-ANCHOR: Changes = {**DENSITY, **CENTRED, "network.anchor": "2", "sampling.lateness": "3"}
+ANCHOR: Changes = {**DENSITY, **CENTRED, "network.anchor": "1", "sampling.lateness": "3"}
 
 
 @dataclass(frozen=True)
