@@ -1,7 +1,7 @@
 """What `build.py test` runs: linter, formatter, type checker, and each test in the Python it needs.
 
-The plugin's tests wait more than they compute, so they run beside the engine's; what they said is
-shown when both are done.
+The plugin's tests wait more than they compute, and those of the command line for one process at a
+time: one after the other they run beside the engine's, and what they said is shown after it.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import os
 import subprocess
 import sys
 import tempfile
+import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,8 +19,9 @@ from building import qgis_desktop
 from building.environments import ROOT, environment_program, install_qgis, make_qgis_environment
 
 SUITES = {  # what runs in one pytest: its folders
-    "engine": ("tests/engine", "tests/end_to_end", "tests/packaging"),
+    "engine": ("tests/engine", "tests/packaging"),
     "plugin": ("tests/plugin",),
+    "end to end": ("tests/end_to_end",),
     "desktop": ("tests/desktop",),
 }
 IN_QGIS = ("plugin", "desktop")
@@ -27,11 +29,12 @@ NO_TESTS = 5  # the exit code of pytest when nothing was chosen
 INTERRUPTED = 130  # the exit code of a command ended with Ctrl-C
 STOPPED = (INTERRUPTED, 143)  # or told to end: nothing else is begun
 ENDING_S = 20
+ONE_THREAD = {"OMP_NUM_THREADS": "1"}  # side by side, torch's threads would wait for each other
 
 
 @dataclass(frozen=True)
 class Step:
-    """A command of the tests; one that runs aside is begun first and shown last but one."""
+    """A command of the tests; those that run aside are begun first and shown when it is time."""
 
     title: str
     command: list[str]
@@ -45,36 +48,57 @@ class Step:
 
 
 class Aside:
-    """A command at work in the background, and what it says."""
+    """Commands in the background, one after the other, and what they say."""
 
-    def __init__(self, step: Step) -> None:
-        self._said = tempfile.TemporaryFile()  # noqa: SIM115 (closed with the process)
-        self._process = subprocess.Popen(
-            step.command,
-            cwd=ROOT,
-            env={**os.environ, **step.variables},
-            stdin=subprocess.DEVNULL,
-            stdout=self._said,
-            stderr=subprocess.STDOUT,
-        )
+    def __init__(self, steps: Sequence[Step]) -> None:
+        self._ended = {step.title: threading.Event() for step in steps}
+        self._said = {step.title: tempfile.TemporaryFile() for step in steps}  # noqa: SIM115
+        self._exit_codes: dict[str, int] = {}
+        self._process: subprocess.Popen[bytes] | None = None
+        self._beginning = threading.Lock()  # a process is begun, or none ever will be
+        self._stopped = False
+        self._lane = threading.Thread(target=self._run, args=(steps,), daemon=True)
+        self._lane.start()
 
-    def finish(self) -> int:
+    def _run(self, steps: Sequence[Step]) -> None:
+        for step in steps:
+            with self._beginning:
+                if self._stopped:
+                    return
+                self._process = subprocess.Popen(
+                    step.command,
+                    cwd=ROOT,
+                    env={**os.environ, **step.variables},
+                    stdin=subprocess.DEVNULL,
+                    stdout=self._said[step.title],
+                    stderr=subprocess.STDOUT,
+                )
+            self._exit_codes[step.title] = self._process.wait()
+            self._ended[step.title].set()
+
+    def finish(self, step: Step) -> int:
         """Wait for its end, show what it said, and give its exit code."""
-        exit_code = self._process.wait()
-        self._said.seek(0)
+        self._ended[step.title].wait()
+        said = self._said[step.title]
+        said.seek(0)
         sys.stdout.flush()
-        sys.stdout.buffer.write(self._said.read())  # as it is, whatever this terminal's encoding
+        sys.stdout.buffer.write(said.read())  # as it is, whatever this terminal's encoding
         sys.stdout.flush()
-        return exit_code
+        return self._exit_codes[step.title]
 
     def stop(self) -> None:
-        """End it, if it has not ended."""
-        self._process.terminate()
-        try:
-            self._process.wait(timeout=ENDING_S)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-        self._said.close()
+        """End what has not ended, and begin nothing more."""
+        with self._beginning:
+            self._stopped = True
+        if self._process is not None:
+            self._process.terminate()
+            try:
+                self._process.wait(timeout=ENDING_S)
+            except subprocess.TimeoutExpired:
+                self._process.kill()
+        self._lane.join()
+        for said in self._said.values():
+            said.close()
 
 
 def steps(arguments: Sequence[str], with_qgis: bool) -> list[Step]:
@@ -89,15 +113,17 @@ def steps(arguments: Sequence[str], with_qgis: bool) -> list[Step]:
         Step("mypy", [python, "-m", "mypy"]),
     ]
     variables = {"GEOCFM_TEST_PYTHON": python}
+    beside = "engine" in chosen
     for suite, words in chosen.items():
         pytest = ["-m", "pytest", "-q", *words]
         if suite == "engine":
-            found.append(Step("pytest", [python, *pytest]))
+            found.append(Step("pytest", [python, *pytest], ONE_THREAD))
+        elif suite == "end to end":
+            found.append(Step("pytest end to end", [python, *pytest], ONE_THREAD, beside))
         elif suite == "plugin":
             qgis_python = str(make_qgis_environment())
             path = qgis_desktop.own_path(qgis_desktop.qgis_program() or "")
             in_qgis = {**variables, "PATH": path, "QT_QPA_PLATFORM": "offscreen"}
-            beside = "engine" in chosen
             found.append(Step("pytest in QGIS", [qgis_python, *pytest], in_qgis, beside))
         else:
             install_qgis()
@@ -127,24 +153,23 @@ def chosen_suites(arguments: Sequence[str]) -> dict[str, list[str]]:
 def run_steps(
     todo: Sequence[Step],
     run: Callable[[Step], int],
-    begin: Callable[[Step], Aside] = Aside,
+    begin: Callable[[Sequence[Step]], Aside] = Aside,
     narrowed: bool = False,
 ) -> int:
     """Run them all; one that finds no test is well when tests were chosen and another has some."""
     results: dict[str, int] = {}
-    aside = {step.title: begin(step) for step in todo if step.aside}
+    aside = begin([step for step in todo if step.aside])
     try:
         for step in todo:
             failed = [title for title, exit_code in results.items() if exit_code != 0]
             if step.is_pytest and failed:
                 print(f"\nFailed so far: {', '.join(failed)} (see above).")
             print(f"\n{step.title}", flush=True)
-            results[step.title] = aside[step.title].finish() if step.aside else run(step)
+            results[step.title] = aside.finish(step) if step.aside else run(step)
             if results[step.title] in STOPPED:
                 return results[step.title]
     finally:
-        for process in aside.values():
-            process.stop()
+        aside.stop()
     if narrowed and any(results[step.title] == 0 for step in todo if step.is_pytest):
         results = {title: 0 if code == NO_TESTS else code for title, code in results.items()}
     failed = [title for title, exit_code in results.items() if exit_code != 0]
