@@ -9,19 +9,18 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from itertools import groupby
 from pathlib import Path
 
-from PIL import Image
+from PIL import Image, ImageChops
 
 ROOT = Path(__file__).resolve().parents[1]
 SAMPLE = ROOT / "resources" / "sample"
 MODEL = ROOT / "resources" / "checkpoints" / "murchison_gold.safetensors"
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
-WIDTH, LONGEST, PAGE = (
-    1100,
-    9000,
-    1500,
-)  # pixels: of the window, of the report at most, of a picture
+WIDTH, LONGEST = 1100, 9000  # pixels: of the window, of the report at most
+MARGIN = 10  # pixels of ground above and below a section
+PAGE = 1300  # pixels of a picture that the next section would still be put into
 QUIET = (
     *("--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"),
     *("--disable-background-networking", "--disable-component-update", "--disable-sync"),
@@ -60,18 +59,14 @@ def main(out: Path) -> int:
 
 
 def cut(picture: Path, out: Path) -> list[Path]:
-    """The picture without its empty end, in pages; earlier pages are replaced."""
+    """The picture in pages, cut between its sections; earlier pages are replaced."""
     for old in out.glob("report_*.png"):
         old.unlink()
     with Image.open(picture) as whole:
         image = whole.convert("RGB")
     ground = image.getpixel((2, image.height - 2))
-    box = Image.eval(_difference(image, ground), lambda value: 255 if value > 4 else 0).getbbox()
-    height = min(image.height, (box[3] if box else image.height) + 20)
-    count = -(-height // PAGE)
     paths = []
-    for number in range(count):
-        top, bottom = height * number // count, height * (number + 1) // count
+    for number, (top, bottom) in enumerate(_pages(_filled_rows(image, ground))):
         paths.append(out / f"report_{number + 1}.png")
         page = image.crop((0, top, image.width, bottom))
         page.quantize(256).save(paths[-1], optimize=True)
@@ -79,12 +74,27 @@ def cut(picture: Path, out: Path) -> list[Path]:
     return paths
 
 
-def _difference(image: Image.Image, colour: object) -> Image.Image:
-    """How far each pixel is from a colour, in grey."""
-    from PIL import ImageChops
+def _filled_rows(image: Image.Image, ground: object) -> list[bool]:
+    """Of each row, whether it shows anything but the ground."""
+    plain = Image.new("RGB", image.size, ground)  # type: ignore[arg-type]
+    differs = ImageChops.difference(image, plain).convert("L").point(lambda away: 255 * (away > 4))
+    means = differs.reduce((image.width, 1))
+    return [mean > 0 for mean in means.tobytes()]  # a byte each
 
-    plain = Image.new("RGB", image.size, colour)  # type: ignore[arg-type]
-    return ImageChops.difference(image, plain).convert("L")
+
+def _pages(filled: list[bool]) -> list[tuple[int, int]]:
+    """First row and the one after the last of each page: cut between sections, never in one."""
+    pages: list[tuple[int, int]] = []
+    for is_section, found in groupby(range(len(filled)), key=filled.__getitem__):
+        rows = list(found)
+        start, end = rows[0], rows[-1] + 1
+        if not is_section:
+            continue
+        if pages and end - pages[-1][0] <= PAGE:
+            pages[-1] = (pages[-1][0], end)
+        else:
+            pages.append((start, end))
+    return [(max(0, start - MARGIN), min(len(filled), end + MARGIN)) for start, end in pages]
 
 
 if __name__ == "__main__":

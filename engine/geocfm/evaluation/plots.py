@@ -1,9 +1,8 @@
-"""Pictures a geologist reads: the capture curve, the map with its occurrences, draws."""
+"""Pictures a geologist reads: the capture curve, and draws beside what is known."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from io import BytesIO
 from pathlib import Path
 
 import matplotlib
@@ -11,22 +10,14 @@ import matplotlib
 matplotlib.use("Agg")
 
 import numpy as np
-import rasterio
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.patches import Rectangle
-from matplotlib.ticker import MaxNLocator, PercentFormatter
+from matplotlib.ticker import PercentFormatter
 from numpy.typing import NDArray
-from rasterio.enums import Resampling
 
-from geocfm.data.split import TEST, VALIDATION, Split
 from geocfm.evaluation.capture import CaptureCurve
-from geocfm.geo.grid import Grid
 from geocfm.geo.writing import atomic_path
 
 DPI = 150
-WIDEST = 900  # pixels of a map picture; larger rasters are read coarser
-WIDE = 0.6  # height over width of a map that counts as wide
 HELD_OUT, TRAINED, VALIDATED = "#d1495b", "#30638e", "#e08e29"
 OTHERS = ("#2a9d8f", "#e9a03b", "#7b5ea7", "#6b705c", "#c77dba", "#4f9fd9")  # of other methods
 
@@ -94,133 +85,6 @@ def plot_capture(
 
 def _at_ten(curve: CaptureCurve) -> str:
     return f"{100 * curve.captured(0.1):.0f} % in 10 %, area {curve.under_curve():.2f}"
-
-
-def plot_map(
-    path: Path,
-    raster: Path,
-    scale: float,
-    grid: Grid,
-    points: NDArray[np.float64],
-    split: Split,
-    title: str,
-    provenance: str,
-) -> None:
-    """The map (values times ``scale``) with its occurrences; held-out tiles are outlined."""
-    roles = split.role_of_points(points)
-    values = _read_coarse(raster, 1, grid) * scale
-    valid = values[np.isfinite(values)]
-    highest = max(float(np.percentile(valid, 99)), 1.0) if valid.size else 1.0
-    tall = grid.height / grid.width
-    figure = Figure(figsize=(6.6, min(max(6.6 * tall * 0.82, 3.0), 9.0)), layout="constrained")
-    axes = figure.add_subplot()
-    image = axes.imshow(
-        values,
-        cmap="viridis",
-        vmin=0,
-        vmax=highest,
-        interpolation="nearest",
-        extent=(0, grid.width, grid.height, 0),
-    )
-    wide = tall < WIDE  # then there is no room for the words along the scale's side
-    figure.colorbar(
-        image,
-        ax=axes,
-        label="relative density, 1 = regional mean",
-        extend="max",
-        shrink=0.6 if wide else 0.8,
-        aspect=40 if wide else 20,
-        location="bottom" if wide else "right",
-    )
-    for tile, role in split.tiles():
-        if role == TEST:
-            axes.add_patch(
-                Rectangle(
-                    (tile.col, tile.row),
-                    tile.width,
-                    tile.height,
-                    fill=False,
-                    ec=HELD_OUT,
-                    lw=0.9,
-                    ls="--",
-                )
-            )
-    for shown, colour, marker, size, name in (
-        ((roles != TEST) & (roles != VALIDATION), "white", "o", 9, "training occurrences"),
-        (roles == VALIDATION, VALIDATED, "s", 13, "validation occurrences"),
-        (roles == TEST, HELD_OUT, "^", 26, "held-out occurrences"),
-    ):
-        chosen = points[shown]
-        axes.scatter(
-            chosen[:, 0],
-            chosen[:, 1],
-            s=size,
-            c=colour,
-            marker=marker,
-            edgecolors="black",
-            linewidths=0.4,
-            label=f"{name} ({len(chosen)})",
-        )
-    axes.plot([], [], color=HELD_OUT, lw=0.9, ls="--", label="held-out tiles")
-    _world_ticks(axes, grid)
-    axes.set(xlim=(0, grid.width), ylim=(grid.height, 0))
-    axes.set_title(title, fontsize=10)
-    figure.legend(loc="outside lower center", ncols=2, fontsize=8, frameon=False)
-    save_figure(figure, path, provenance)
-
-
-def band_picture(raster: Path, band: int, grid: Grid, label: str) -> bytes:
-    """A band of a raster on the grid as a PNG, in colours that are not those of the density."""
-    values = _read_coarse(raster, band, grid)
-    valid = values[np.isfinite(values)]
-    highest = float(np.percentile(valid, 99)) if valid.size else 1.0
-    tall = grid.height / grid.width
-    figure = Figure(figsize=(6.0, min(max(6.0 * tall * 0.82, 2.6), 8.0)), layout="constrained")
-    axes = figure.add_subplot()
-    image = axes.imshow(
-        values,
-        cmap="magma",
-        vmin=0,
-        vmax=highest or 1.0,
-        interpolation="nearest",
-        extent=(0, grid.width, grid.height, 0),
-    )
-    wide = tall < WIDE
-    figure.colorbar(
-        image, ax=axes, label=label, extend="max", location="bottom" if wide else "right"
-    )
-    _world_ticks(axes, grid)
-    held = BytesIO()
-    figure.savefig(held, dpi=DPI, bbox_inches="tight", format="png")
-    return held.getvalue()
-
-
-def _read_coarse(raster: Path, band: int, grid: Grid) -> NDArray[np.float32]:
-    """A band, no larger than a picture needs."""
-    coarser = max(1.0, max(grid.height, grid.width) / WIDEST)
-    shape = (max(1, int(grid.height / coarser)), max(1, int(grid.width / coarser)))
-    with rasterio.open(raster) as source:
-        values: NDArray[np.float32] = source.read(
-            band, out_shape=shape, resampling=Resampling.average
-        )
-    return values
-
-
-def _world_ticks(axes: Axes, grid: Grid) -> None:
-    """Ticks in the CRS's coordinates; a rotated grid keeps its column and row numbers."""
-    if grid.is_rotated:
-        axes.set(xlabel="column", ylabel="row")
-        return
-    scale, unit = (1000.0, "km") if grid.unit == "m" else (1.0, grid.unit)
-    for axis, length, index in ((axes.xaxis, grid.width, 0), (axes.yaxis, grid.height, 1)):
-        ends = grid.to_world(np.array([[0.0, 0.0], [grid.width, grid.height]]))[:, index] / scale
-        ticks = MaxNLocator(5).tick_values(*sorted(ends))
-        inside = [t for t in ticks if min(ends) <= t <= max(ends)]
-        axis.set_ticks(
-            [(t - ends[0]) / (ends[1] - ends[0]) * length for t in inside],
-            [f"{t:g}" for t in inside],
-        )
-    axes.set(xlabel=f"x [{unit}]", ylabel=f"y [{unit}]")
 
 
 def plot_draws(

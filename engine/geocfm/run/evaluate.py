@@ -35,7 +35,9 @@ UNWEIGHTED = (
 
 def run_evaluate(job: EvaluateJob, place: Workplace, reporter: Reporter) -> None:
     """Capture curves on held-out and training tiles, as JSON and pictures."""
-    from geocfm.evaluation.plots import plot_capture, plot_map  # matplotlib takes half a second
+    # matplotlib takes half a second
+    from geocfm.evaluation.map_pictures import plot_map
+    from geocfm.evaluation.plots import plot_capture
 
     figures, capture, picture, used, *more = results_of(job)
     report = report_of(job)

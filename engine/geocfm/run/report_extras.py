@@ -22,7 +22,8 @@ REPORTED_TARGETS = 10
 AREA_SHARE = 0.05  # of the map, that targets lie in
 DISAGREEMENT = (
     "Standard deviation of the density among the members of the ensemble, over its mean: where it "
-    "is high, another choice of occurrences or another start of the training gives another map."
+    "is high, another choice of occurrences or another start of the training gives another map. "
+    "Where the density is far below its mean, the picture fades away."
 )
 
 
@@ -103,7 +104,8 @@ def _targets(
 def _uncertainty(raw: RawMap, grid: Grid) -> tuple[MapPicture, ...]:
     if VARIATION not in raw.bands:
         return ()
-    from geocfm.evaluation.plots import band_picture  # matplotlib takes half a second
+    from geocfm.evaluation.map_pictures import band_picture  # matplotlib takes half a second
 
-    png = band_picture(raw.path, raw.bands.index(VARIATION) + 1, grid, VARIATION)
+    band = raw.bands.index(VARIATION) + 1
+    png = band_picture(raw.path, band, grid, 1 / raw.mean, VARIATION)
     return (MapPicture("Where the members of the ensemble disagree", DISAGREEMENT, png),)

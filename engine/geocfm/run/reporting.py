@@ -244,7 +244,7 @@ def _report_on_training(
     place: Workplace,
     reporter: Reporter,
 ) -> None:
-    from geocfm.evaluation.plots import plot_map  # matplotlib takes half a second
+    from geocfm.evaluation.map_pictures import plot_map  # matplotlib takes half a second
 
     checkpoint = load_checkpoint(model, device)
     card, grid, points = checkpoint.card, region.grid, region.occurrences.points
