@@ -112,10 +112,10 @@ class Predictor:
         """Cells of a window's side."""
         return self.card.window_size
 
-    def encode(self, windows: Sequence[Window]) -> EncodedWindows:
-        """Read the windows and make their features."""
+    def encode(self, windows: Sequence[Window], views: int | None = None) -> EncodedWindows:
+        """Read the windows and make their features; views as in the sampler."""
         images = self._reader.read(tuple(windows))
-        encoded = self.sampler.encode(images.channels, images.footprints)
+        encoded = self.sampler.encode(images.channels, images.footprints, views)
         return EncodedWindows(encoded.maps, encoded.footprints, tuple(windows))
 
     def warnings(self) -> list[str]:

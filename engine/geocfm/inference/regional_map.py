@@ -24,8 +24,8 @@ from geocfm.inference.window_survey import region_levels
 
 UNIT = "relative density, 1 = regional mean"
 MEANING = (
-    "Density of occurrence locations learned from known occurrences only, relative to the mean of "
-    "the mapped area: 2 means twice as many occurrences expected as on average. It is no "
+    "Density of occurrence locations, learned from where occurrences are known, relative to the "
+    "mean of the mapped area: 2 means twice as many occurrences expected as on average. It is no "
     "probability of a deposit. Cells where no layer has data are no-data."
 )
 DENSITY = "relative density"

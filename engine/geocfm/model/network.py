@@ -5,6 +5,7 @@ Ours may have a density head as well, and then be what that density's closed-for
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 
 import torch
@@ -15,7 +16,7 @@ from geocfm.model.anchor import Anchor, anchor_flow, make_anchor
 from geocfm.model.score import PixelScore, log_density, log_mass, make_unet
 from geocfm.model.seeding import seeded
 from geocfm.model.settings import NetworkSettings, Settings
-from geocfm.model.views import from_view, mean_of_logs, view_of
+from geocfm.model.views import from_view, view_of
 
 TIME_SCALE = 1000.0  # sinusoids of raw t in [0, 1] would be nearly constant
 LONGEST_PERIOD = 10_000.0
@@ -187,8 +188,9 @@ class VelocityNetwork(nn.Module):
             logits = self.score(features, images.shape[-2:])
             logs = log_density(logits, footprints)
             mass = log_mass(logits.detach(), footprints)
-            others = (self._density_from(images, footprints, view) for view in range(1, views))
-            logs = mean_of_logs([logs, *others]) if views > 1 else logs
+            for view in range(1, views):
+                logs = torch.logaddexp(logs, self._density_from(images, footprints, view))
+            logs = logs - math.log(views)
         if self.settings.anchor and logs is not None:
             cell, variance = self.settings.anchor, self.settings.anchor_variance
             anchor = make_anchor(logs.detach().exp(), cell, variance, self.scale)

@@ -208,7 +208,7 @@ _PAPER_WINDOWS = WindowSettings(
     positions="counts",
 )
 
-_OUR_SAMPLING = SamplingSettings(solver="midpoint", steps=5, lateness=3.0, views=MOST_VIEWS)
+_OUR_SAMPLING = SamplingSettings(solver="midpoint", steps=5, lateness=3.0, views=4)
 
 PRESETS: dict[str, Settings] = {
     "quick": Settings(

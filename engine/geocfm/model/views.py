@@ -7,7 +7,6 @@ any of them, and chance patterns of the cells average out (docs/benchmarks.md).
 
 from __future__ import annotations
 
-import torch
 from torch import Tensor
 from torch.nn import functional
 
@@ -35,11 +34,6 @@ def from_view(values: Tensor, view: int, cell: int) -> Tensor:
     if view & 1:
         values = values.flip(-1)
     return values
-
-
-def mean_of_logs(logs: list[Tensor]) -> Tensor:
-    """The logarithm of the mean of densities whose logarithms are given, all of one shape."""
-    return torch.stack(logs).logsumexp(dim=0) - torch.tensor(float(len(logs))).log()
 
 
 def _before(view: int, cell: int) -> int:

@@ -42,7 +42,7 @@ LAYER = "targets"
 # bands of an uncertainty raster by their descriptions, and the fields that hold their means
 FIELDS = {VARIATION: "uncertainty", OUTSIDE: "outside_experience"}
 MEANING = (
-    "Connected areas of high relative density, learned from known occurrences only: where to look "
+    "Connected areas of high relative density, learned from known occurrences: where to look "
     "first, no probability of a deposit. rank: by mass_share. area_km2. mass_share: share of the "
     "map's predicted mass, so of the occurrences expected in the mapped area. lift: mean density "
     "inside over that of the map. peak: highest density inside, 1 = mean of the map. uncertainty: "
