@@ -3588,6 +3588,11 @@
         <translation>Goldlagerstätten</translation>
     </message>
     <message>
+        <location filename="../../geocfm_qgis/sample_data.py"/>
+        <source>greenstone</source>
+        <translation>Grünstein</translation>
+    </message>
+    <message>
         <location filename="../../geocfm_qgis/results/run_layers.py"/>
         <source>how much the networks differ</source>
         <translation>wie sehr die Netze abweichen</translation>
@@ -3736,6 +3741,11 @@
         <location filename="../../geocfm_qgis/panel/steps.py"/>
         <source>only needed to train or evaluate</source>
         <translation>nur zum Trainieren oder Bewerten nötig</translation>
+    </message>
+    <message>
+        <location filename="../../geocfm_qgis/sample_data.py"/>
+        <source>other rocks</source>
+        <translation>andere Gesteine</translation>
     </message>
     <message>
         <location filename="../../geocfm_qgis/algorithms/check_report.py"/>
