@@ -296,6 +296,24 @@ def test_occurrences_are_hollow(tmp_path):
     assert all(part.fillColor().alpha() == 0 for part in layer.renderer().symbol().symbolLayers())
 
 
+def test_points_leave_the_map_to_be_seen(tmp_path):
+    """Millimetres: hundreds of points of a draw lie among the targets."""
+    known = QgsVectorLayer(write_points(tmp_path / "o.gpkg", [(500000, 7000000)], fields=()), "o")
+    style_result(known, "occurrences")
+    assert all(_breadth(part) <= 2.2 for part in known.renderer().symbol().symbolLayers())
+    drawn = QgsVectorLayer(write_samples(tmp_path / "s.gpkg"), "samples")
+    style_result(drawn, "samples")
+    ranges = drawn.renderer().ranges()  # which own their symbols
+    symbols = [each.symbol() for each in ranges]
+    assert all(_breadth(part) <= 1.6 for symbol in symbols for part in symbol.symbolLayers())
+    sizes = [symbol.symbolLayer(1).size() for symbol in symbols]
+    assert sizes == sorted(set(sizes))  # the denser the larger
+
+
+def _breadth(part):
+    return part.size() + part.strokeWidth()
+
+
 def test_a_style_that_does_not_fit_is_refused(tmp_path):
     layer = QgsVectorLayer(write_samples(tmp_path / "s.gpkg"), "samples")
     assert not style_result(layer, "prospectivity")

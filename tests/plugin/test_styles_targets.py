@@ -62,6 +62,7 @@ def test_the_map_shows_through_and_the_line_is_seen(targets):
 def test_ranks_are_written_on_the_map(targets):
     assert targets.labelsEnabled()
     assert targets.labeling().settings().fieldName == "rank"
+    assert targets.labeling().settings().format().buffer().size() < 0.8  # mm: outlines are seen
     with_labels = picture(targets, "#ffffff", 800)
     targets.setLabelsEnabled(False)
     assert picture(targets, "#ffffff", 800) != with_labels
