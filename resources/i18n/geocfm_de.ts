@@ -3594,8 +3594,8 @@
     </message>
     <message>
         <location filename="../../geocfm_qgis/results/run_layers.py"/>
-        <source>how much the networks differ</source>
-        <translation>wie sehr die Netze abweichen</translation>
+        <source>how much the networks differ, in % of the density</source>
+        <translation>wie sehr die Netze abweichen, in % der Dichte</translation>
     </message>
     <message>
         <location filename="../../resources/forms/environment_create.ui"/>
