@@ -74,7 +74,7 @@ def all_products():
             suffix=".tif",
             needs=PROSPECTIVITY,
             part_of=True,
-            default_for=(),
+            default_for=(WITH_NEW_MODEL,),  # has several networks, unless the user says otherwise
         ),
         Product(
             key=TARGETS,

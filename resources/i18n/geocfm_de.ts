@@ -761,8 +761,8 @@
     </message>
     <message>
         <location filename="../../geocfm_qgis/algorithms/training_parameters.py"/>
-        <source>Each is trained from its own seed and its own choice of occurrences, and all share the minutes. Where they disagree a map is uncertain; 3 to 5 show it.</source>
-        <translation>Jedes wird mit eigenem Startwert und eigener Auswahl der Vorkommen trainiert, alle teilen sich die Minuten. Wo sie uneins sind, ist eine Karte unsicher; 3 bis 5 zeigen es.</translation>
+        <source>Each is trained from its own seed and its own choice of occurrences, and all share the minutes. How good a single one becomes is a matter of chance; where several disagree a map is uncertain.</source>
+        <translation>Jedes wird mit eigenem Startwert und eigener Auswahl der Vorkommen trainiert, alle teilen sich die Minuten. Wie gut ein einzelnes wird, ist Glückssache; wo mehrere uneins sind, ist eine Karte unsicher.</translation>
     </message>
     <message>
         <location filename="../../geocfm_qgis/algorithms/parameters.py"/>
@@ -1122,8 +1122,8 @@
     </message>
     <message>
         <location filename="../../resources/forms/model_step.ui"/>
-        <source>How many networks the model consists of; they share the time. Where several disagree the map is uncertain: 3 to 5 show it.</source>
-        <translation>Aus wie vielen Netzen das Modell besteht; sie teilen sich die Zeit. Wo mehrere uneins sind, ist die Karte unsicher: 3 bis 5 zeigen es.</translation>
+        <source>How many networks the model consists of; they share the time. How good a single one becomes is a matter of chance; where several disagree the map is uncertain.</source>
+        <translation>Aus wie vielen Netzen das Modell besteht; sie teilen sich die Zeit. Wie gut ein einzelnes wird, ist Glückssache; wo mehrere uneins sind, ist die Karte unsicher.</translation>
     </message>
     <message>
         <location filename="../../geocfm_qgis/algorithms/destinations.py"/>

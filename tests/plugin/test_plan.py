@@ -258,12 +258,12 @@ def test_a_layer_that_is_gone_is_said_in_a_sentence(choices, sample_project):
 
 def test_the_whole_run_in_one_line(choices):
     assert summary_sentence(choices, 255, (804, 660)) == (
-        "Train for 5 minutes on 3 layers and 255 occurrences, then map 804 x 660 cells, "
-        "draw 4 x 500 points and evaluate the model."
+        "Train for 5 minutes (3 networks) on 3 layers and 255 occurrences, then map 804 x 660 "
+        "cells, draw 4 x 500 points and evaluate the model."
     )
     alone = replace(
         choices,
-        model=ModelChoices(minutes=1.0),
+        model=ModelChoices(minutes=1.0, ensemble=1),
         results=ResultChoices("x", "y"),
         layers=LayerChoices(choices.layers.channels[:1]),
     )

@@ -36,7 +36,7 @@ def keys(step):
 
 def test_every_product_is_a_row(step):
     assert [row.product.key for row in step.rows] == [each.key for each in all_products()]
-    assert keys(step) == ["prospectivity", "targets", "samples", "evaluation"]
+    assert keys(step) == ["prospectivity", "uncertainty", "targets", "samples", "evaluation"]
     assert step.state().level == READY
 
 
@@ -45,7 +45,7 @@ def test_options_and_file_names_are_chosen_per_product(step):
     samples.options["draws"].setValue(2)
     samples.options["points"].setValue(30)
     samples.file_edit.setText("my points")
-    assert step.choices().products[2] == ProductChoice(
+    assert step.choices().products[3] == ProductChoice(
         "samples", "my points.gpkg", {"draws": 2, "points": 30}
     )
 
@@ -118,7 +118,7 @@ def test_ticks_are_kept_for_each_way_to_a_model(step):
     assert keys(step) == ["prospectivity", "targets", "samples"]
     tick(step, "prospectivity", False)
     step.set_subject("gold deposits", True, True)
-    assert keys(step) == ["prospectivity", "targets", "evaluation"]
+    assert keys(step) == ["prospectivity", "uncertainty", "targets", "evaluation"]
     step.set_subject("a model", False, True)
     assert keys(step) == ["samples"]
     step.reset()
@@ -126,7 +126,6 @@ def test_ticks_are_kept_for_each_way_to_a_model(step):
 
 
 def test_what_is_made_from_the_map_needs_the_map(step):
-    tick(step, "uncertainty")
     assert keys(step) == ["prospectivity", "uncertainty", "targets", "samples", "evaluation"]
     tick(step, "prospectivity", False)
     assert keys(step) == ["samples", "evaluation"]
@@ -189,7 +188,7 @@ def test_a_loaded_model_makes_no_model_and_no_evaluation_by_default(step):
 
 def test_an_evaluation_needs_occurrences(step):
     step.set_subject("x", True, False)
-    assert keys(step) == ["prospectivity", "targets", "samples"]
+    assert keys(step) == ["prospectivity", "uncertainty", "targets", "samples"]
     evaluation = step.rows[-1]
     assert not evaluation.tick.isEnabled()
     assert "Occurrences step" in evaluation.tick.toolTip()
