@@ -1151,6 +1151,11 @@
         <translation>In einem Ordner</translation>
     </message>
     <message>
+        <location filename="../../geocfm_qgis/panel/run_end.py"/>
+        <source>In the cross-validation, the most prospective {area} % of the ground hold {share} % of {count} occurrences.</source>
+        <translation>In der Kreuzvalidierung enthalten die höffigsten {area} % der Fläche {share} % von {count} Vorkommen.</translation>
+    </message>
+    <message>
         <location filename="../../geocfm_qgis/algorithms/parameters.py"/>
         <source>In the unit of the grid's coordinate system.</source>
         <translation>In der Einheit des Koordinatensystems des Rasters.</translation>
