@@ -94,7 +94,7 @@ def all_products():
         Product(
             key="samples",
             title=tr("Sampled points"),
-            explanation=tr("Plausible occurrences drawn from the model, each draw for itself."),
+            explanation=tr("Points drawn from the model, which together follow the density."),
             summary=tr("draw {draws} x {points} points"),
             algorithm="sample",
             file_name="samples",

@@ -756,8 +756,8 @@
     </message>
     <message>
         <location filename="../../geocfm_qgis/algorithms/parameters.py"/>
-        <source>Each is a plausible set of occurrences for itself.</source>
-        <translation>Jede ist für sich eine mögliche Menge von Vorkommen.</translation>
+        <source>Each is a set of points that together follow the density.</source>
+        <translation>Jede ist eine Menge von Punkten, die zusammen der Dichte folgen.</translation>
     </message>
     <message>
         <location filename="../../geocfm_qgis/algorithms/training_parameters.py"/>
@@ -1860,14 +1860,14 @@
         <translation>Teil außerhalb dessen, was das Modell gesehen hat (0 bis 1)</translation>
     </message>
     <message>
-        <location filename="../../geocfm_qgis/panel/products.py"/>
-        <source>Plausible occurrences drawn from the model, each draw for itself.</source>
-        <translation>Mögliche Vorkommen, aus dem Modell gezogen, jede Ziehung für sich.</translation>
-    </message>
-    <message>
         <location filename="../../resources/forms/occurrences_step.ui"/>
         <source>Point layer</source>
         <translation>Punktlayer</translation>
+    </message>
+    <message>
+        <location filename="../../geocfm_qgis/panel/products.py"/>
+        <source>Points drawn from the model, which together follow the density.</source>
+        <translation>Punkte, aus dem Modell gezogen, die zusammen der Dichte folgen.</translation>
     </message>
     <message>
         <location filename="../../geocfm_qgis/labels.py"/>
