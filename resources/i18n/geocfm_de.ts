@@ -289,6 +289,11 @@
         <translation>Erweitert</translation>
     </message>
     <message>
+        <location filename="../../geocfm_qgis/panel/products.py"/>
+        <source>All alike</source>
+        <translation>Alle gleich</translation>
+    </message>
+    <message>
         <location filename="../../geocfm_qgis/algorithms/engine_algorithm.py"/>
         <source>All details are in {path}.</source>
         <translation>Alle Einzelheiten stehen in {path}.</translation>
@@ -388,6 +393,7 @@
     <message>
         <location filename="../../geocfm_qgis/panel/model_step.py"/>
         <location filename="../../geocfm_qgis/panel/presets.py"/>
+        <location filename="../../geocfm_qgis/panel/products.py"/>
         <source>Automatic</source>
         <translation>Automatisch</translation>
     </message>
@@ -416,6 +422,21 @@
         <location filename="../../geocfm_qgis/labels.py"/>
         <source>Best part of the area</source>
         <translation>Bester Teil der Fläche</translation>
+    </message>
+    <message>
+        <location filename="../../geocfm_qgis/panel/products.py"/>
+        <source>By counts</source>
+        <translation>Nach Anzahlen</translation>
+    </message>
+    <message>
+        <location filename="../../geocfm_qgis/panel/products.py"/>
+        <source>By default also windows where nothing is known count, as poor ones; “Consistent” learns from positives alone, as for a greenfield beside a mining district.</source>
+        <translation>Normalerweise zählen auch Fenster, in denen nichts bekannt ist, und zwar als arme; „Konsistent“ lernt allein aus Vorkommen, etwa für unerkundetes Gelände neben einem Bergbaugebiet.</translation>
+    </message>
+    <message>
+        <location filename="../../geocfm_qgis/panel/products.py"/>
+        <source>By the density head</source>
+        <translation>Nach dem Dichtekopf</translation>
     </message>
     <message>
         <location filename="../../geocfm_qgis/options_page.py"/>
@@ -602,6 +623,11 @@
         <location filename="../../resources/forms/environment_create.ui"/>
         <source>Computes on</source>
         <translation>Rechnet auf</translation>
+    </message>
+    <message>
+        <location filename="../../geocfm_qgis/panel/products.py"/>
+        <source>Consistent (positives only)</source>
+        <translation>Konsistent (nur Vorkommen)</translation>
     </message>
     <message>
         <location filename="../../geocfm_qgis/panel/run_menu.py"/>
@@ -1129,11 +1155,6 @@
         <location filename="../../geocfm_qgis/algorithms/destinations.py"/>
         <source>How the networks of a model disagree, if it has several, and where the layers lie outside what the model has seen.</source>
         <translation>Wie uneins die Netze eines Modells sind, wenn es mehrere hat, und wo die Layer außerhalb dessen liegen, was das Modell gesehen hat.</translation>
-    </message>
-    <message>
-        <location filename="../../geocfm_qgis/labels.py"/>
-        <source>How windows are combined</source>
-        <translation>Wie Fenster verbunden werden</translation>
     </message>
     <message>
         <location filename="../../geocfm_qgis/environment/place.py"/>
@@ -3434,6 +3455,11 @@
         <location filename="../../geocfm_qgis/engine_troubles.py"/>
         <source>Windows could not load a library of {package}.</source>
         <translation>Windows konnte eine Bibliothek von {package} nicht laden.</translation>
+    </message>
+    <message>
+        <location filename="../../geocfm_qgis/labels.py"/>
+        <source>Windows side by side</source>
+        <translation>Fenster nebeneinander</translation>
     </message>
     <message>
         <location filename="../../geocfm_qgis/panel/summary.py"/>
