@@ -45,7 +45,7 @@ def labels():
         "effort": tr("Survey effort"),
         "skip_report": tr("Without a report"),
         "skip_importance": tr("Without the importance of layers"),
-        "combine": tr("How windows are combined"),
+        "combine": tr("Windows side by side"),
         "density": tr("How densities are found"),
         "temperature": tr("Temperature"),
         "uncertainty": tr("Uncertainty"),

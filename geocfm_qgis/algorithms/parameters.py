@@ -202,7 +202,7 @@ def points():
 def draws():
     """How many draws are made."""
     number = whole("DRAWS", label("draws"), 1, 10_000, default=4, optional=False)
-    return helped(number, tr("Each is a plausible set of occurrences for itself."))
+    return helped(number, tr("Each is a set of points that together follow the density."))
 
 
 def solver():

@@ -47,12 +47,13 @@ def minutes():
 
 def ensemble():
     """How many networks a model consists of."""
-    number = whole("ENSEMBLE", label_with_unit("ensemble", tr("number")), 1, 20, 1, optional=False)
+    number = whole("ENSEMBLE", label_with_unit("ensemble", tr("number")), 1, 20, 3, optional=False)
     return helped(
         number,
         tr(
             "Each is trained from its own seed and its own choice of occurrences, and all share "
-            "the minutes. Where they disagree a map is uncertain; 3 to 5 show it."
+            "the minutes. How good a single one becomes is a matter of chance; where several "
+            "disagree a map is uncertain."
         ),
     )
 

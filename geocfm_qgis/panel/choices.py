@@ -50,7 +50,7 @@ class ModelChoices:
     minutes: float = 5.0
     device: str = "auto"
     seed: int = 1
-    ensemble: int = 1  # networks
+    ensemble: int = 3  # networks; a single one is a matter of chance
     folds: int | None = None  # of a cross-validation
     effort: str = ""  # id of a raster layer of survey effort
     iterations: int | None = None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from functools import partial
 
@@ -137,7 +138,7 @@ def _model_to_use(run, outcome):
 
 
 def _captured(outcome):
-    """How well the model did on tiles it never saw, if that was measured."""
+    """How well the model, or its method, did on tiles kept apart, if that was measured."""
     for content in outcome.reports("evaluation"):
         test = content.get("test", {})
         share = test.get("captured", {}).get(f"{BEST_SHARE:g}")
@@ -145,10 +146,21 @@ def _captured(outcome):
             return tr(
                 "On tiles it never saw, the most prospective {area} % of the ground hold {share} % "
                 "of {count} occurrences."
-            ).format(
-                area=round(100 * BEST_SHARE), share=round(100 * share), count=test["occurrences"]
-            )
+            ).format(**_figures(share, test["occurrences"]))
+    # a model after a cross-validation has seen all tiles: the folds tell what is to be expected
+    for content in outcome.reports("cross-validation"):
+        rates = content.get("rates") or {}
+        for at in rates.get("at", ()):
+            if math.isclose(at["area_share"], BEST_SHARE):
+                return tr(
+                    "In the cross-validation, the most prospective {area} % of the ground hold "
+                    "{share} % of {count} occurrences."
+                ).format(**_figures(at["captured"]["value"], rates["occurrences"]))
     return ""
+
+
+def _figures(share, count):
+    return {"area": round(100 * BEST_SHARE), "share": round(100 * share), "count": count}
 
 
 def _copy(text):

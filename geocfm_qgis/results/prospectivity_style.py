@@ -1,7 +1,8 @@
 """The colours of a prospectivity raster, laid over its own values.
 
 Relative density has a mean of 1 and a long upper tail, so its stops are placed by the share of the
-area above them: the few best percent get half of the ramp, and common ground stays transparent.
+area above them: the few best percent get half of the ramp. Ground that is no better than the mean
+stays transparent, whatever its share of the area.
 """
 
 from __future__ import annotations
@@ -16,7 +17,10 @@ from .percentiles import sorted_values, value_exceeded_by
 
 # percent of the area above each stop of prospectivity.qml, from transparent to brightest
 AREA_ABOVE = (30, 20, 10, 5, 2, 1, 0.5)
-LEAST_SHOWN = 0.1  # of the mean density; less is no ground to look at, even if it is the best third
+MEAN = 1.0  # of the region: poorer ground is nothing to look at, even if it is among the best third
+MANY_STOPS = (
+    5  # so many begin faintly; of fewer the lowest is far above the mean, and is to be seen
+)
 
 
 def spread_stops(layer):
@@ -40,18 +44,26 @@ def _placed(stops, values):
     lowest, highest = values[0], values[-1]
     if lowest == highest:
         return [(lowest, stops[len(stops) // 2].color, None)]
-    placed = []
-    for stop, percent in zip(stops, AREA_ABOVE):
-        value = value_exceeded_by(percent, values)
-        if not placed or value > placed[-1][0]:
-            placed.append((value, stop.color, percent))
-        elif len(placed) > 1:  # ground as good as the last: it deserves the brighter colour
-            placed[-1] = (value, stop.color, placed[-1][2])
-    if len(placed) == 1:  # nearly all cells are equal: what differs is the news
-        return [(lowest, stops[0].color, None), (highest, stops[-1].color, None)]
-    while len(placed) > 2 and placed[1][0] < LEAST_SHOWN:
-        placed[:2] = [(placed[1][0], stops[0].color, placed[1][2])]
-    return placed
+    reached = {}  # value: percent of the area above; of equal values the first
+    for percent in AREA_ABOVE:
+        reached.setdefault(value_exceeded_by(percent, values), percent)
+    clear = min(reached)
+    if highest > MEAN:
+        clear = max(clear, MEAN)
+    seen = [(value, percent) for value, percent in reached.items() if value > clear]
+    if not seen:  # hardly a cell differs, or is above the mean: what does is the news
+        clear = max(lowest, MEAN) if highest > MEAN else lowest
+        seen = [(highest, None)]
+    colours = _spread([stop.color for stop in stops[1:]], len(seen))
+    coloured = [(value, colour, percent) for (value, percent), colour in zip(seen, colours)]
+    return [(clear, stops[0].color, None), *coloured]
+
+
+def _spread(colours, count):
+    """Give so many of the colours, spread over the ramp; the brightest is always the last."""
+    last = len(colours) - 1
+    first = last if count == 1 else 0 if count >= MANY_STOPS else 1
+    return [colours[first + round((last - first) * n / max(1, count - 1))] for n in range(count)]
 
 
 def _labelled(placed):

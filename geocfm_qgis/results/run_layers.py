@@ -131,7 +131,7 @@ class _RunGroup:
             veil = veils[0] if veils else open_result(result.path, result.kind)
             style_result(veil, OUTSIDE)  # beside the file lies the style of the other one
             self._place_raster(veil, result, new_ground, "")
-        legend = tr("how much the networks differ")
+        legend = tr("how much the networks differ, in % of the density")
         self._place_raster(first, result, tr("Uncertainty"), legend, shown=False)
 
     def _add_targets(self, result):

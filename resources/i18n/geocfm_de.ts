@@ -289,6 +289,11 @@
         <translation>Erweitert</translation>
     </message>
     <message>
+        <location filename="../../geocfm_qgis/panel/products.py"/>
+        <source>All alike</source>
+        <translation>Alle gleich</translation>
+    </message>
+    <message>
         <location filename="../../geocfm_qgis/algorithms/engine_algorithm.py"/>
         <source>All details are in {path}.</source>
         <translation>Alle Einzelheiten stehen in {path}.</translation>
@@ -388,6 +393,7 @@
     <message>
         <location filename="../../geocfm_qgis/panel/model_step.py"/>
         <location filename="../../geocfm_qgis/panel/presets.py"/>
+        <location filename="../../geocfm_qgis/panel/products.py"/>
         <source>Automatic</source>
         <translation>Automatisch</translation>
     </message>
@@ -416,6 +422,21 @@
         <location filename="../../geocfm_qgis/labels.py"/>
         <source>Best part of the area</source>
         <translation>Bester Teil der Fläche</translation>
+    </message>
+    <message>
+        <location filename="../../geocfm_qgis/panel/products.py"/>
+        <source>By counts</source>
+        <translation>Nach Anzahlen</translation>
+    </message>
+    <message>
+        <location filename="../../geocfm_qgis/panel/products.py"/>
+        <source>By default also windows where nothing is known count, as poor ones; “Consistent” learns from positives alone, as for a greenfield beside a mining district.</source>
+        <translation>Normalerweise zählen auch Fenster, in denen nichts bekannt ist, und zwar als arme; „Konsistent“ lernt allein aus Vorkommen, etwa für unerkundetes Gelände neben einem Bergbaugebiet.</translation>
+    </message>
+    <message>
+        <location filename="../../geocfm_qgis/panel/products.py"/>
+        <source>By the density head</source>
+        <translation>Nach dem Dichtekopf</translation>
     </message>
     <message>
         <location filename="../../geocfm_qgis/options_page.py"/>
@@ -604,6 +625,11 @@
         <translation>Rechnet auf</translation>
     </message>
     <message>
+        <location filename="../../geocfm_qgis/panel/products.py"/>
+        <source>Consistent (positives only)</source>
+        <translation>Konsistent (nur Vorkommen)</translation>
+    </message>
+    <message>
         <location filename="../../geocfm_qgis/panel/run_menu.py"/>
         <source>Copied.</source>
         <translation>Kopiert.</translation>
@@ -756,13 +782,13 @@
     </message>
     <message>
         <location filename="../../geocfm_qgis/algorithms/parameters.py"/>
-        <source>Each is a plausible set of occurrences for itself.</source>
-        <translation>Jede ist für sich eine mögliche Menge von Vorkommen.</translation>
+        <source>Each is a set of points that together follow the density.</source>
+        <translation>Jede ist eine Menge von Punkten, die zusammen der Dichte folgen.</translation>
     </message>
     <message>
         <location filename="../../geocfm_qgis/algorithms/training_parameters.py"/>
-        <source>Each is trained from its own seed and its own choice of occurrences, and all share the minutes. Where they disagree a map is uncertain; 3 to 5 show it.</source>
-        <translation>Jedes wird mit eigenem Startwert und eigener Auswahl der Vorkommen trainiert, alle teilen sich die Minuten. Wo sie uneins sind, ist eine Karte unsicher; 3 bis 5 zeigen es.</translation>
+        <source>Each is trained from its own seed and its own choice of occurrences, and all share the minutes. How good a single one becomes is a matter of chance; where several disagree a map is uncertain.</source>
+        <translation>Jedes wird mit eigenem Startwert und eigener Auswahl der Vorkommen trainiert, alle teilen sich die Minuten. Wie gut ein einzelnes wird, ist Glückssache; wo mehrere uneins sind, ist eine Karte unsicher.</translation>
     </message>
     <message>
         <location filename="../../geocfm_qgis/algorithms/parameters.py"/>
@@ -1122,18 +1148,13 @@
     </message>
     <message>
         <location filename="../../resources/forms/model_step.ui"/>
-        <source>How many networks the model consists of; they share the time. Where several disagree the map is uncertain: 3 to 5 show it.</source>
-        <translation>Aus wie vielen Netzen das Modell besteht; sie teilen sich die Zeit. Wo mehrere uneins sind, ist die Karte unsicher: 3 bis 5 zeigen es.</translation>
+        <source>How many networks the model consists of; they share the time. How good a single one becomes is a matter of chance; where several disagree the map is uncertain.</source>
+        <translation>Aus wie vielen Netzen das Modell besteht; sie teilen sich die Zeit. Wie gut ein einzelnes wird, ist Glückssache; wo mehrere uneins sind, ist die Karte unsicher.</translation>
     </message>
     <message>
         <location filename="../../geocfm_qgis/algorithms/destinations.py"/>
         <source>How the networks of a model disagree, if it has several, and where the layers lie outside what the model has seen.</source>
         <translation>Wie uneins die Netze eines Modells sind, wenn es mehrere hat, und wo die Layer außerhalb dessen liegen, was das Modell gesehen hat.</translation>
-    </message>
-    <message>
-        <location filename="../../geocfm_qgis/labels.py"/>
-        <source>How windows are combined</source>
-        <translation>Wie Fenster verbunden werden</translation>
     </message>
     <message>
         <location filename="../../geocfm_qgis/environment/place.py"/>
@@ -1149,6 +1170,11 @@
         <location filename="../../resources/forms/results_step.ui"/>
         <source>In a folder</source>
         <translation>In einem Ordner</translation>
+    </message>
+    <message>
+        <location filename="../../geocfm_qgis/panel/run_end.py"/>
+        <source>In the cross-validation, the most prospective {area} % of the ground hold {share} % of {count} occurrences.</source>
+        <translation>In der Kreuzvalidierung enthalten die höffigsten {area} % der Fläche {share} % von {count} Vorkommen.</translation>
     </message>
     <message>
         <location filename="../../geocfm_qgis/algorithms/parameters.py"/>
@@ -1855,14 +1881,14 @@
         <translation>Teil außerhalb dessen, was das Modell gesehen hat (0 bis 1)</translation>
     </message>
     <message>
-        <location filename="../../geocfm_qgis/panel/products.py"/>
-        <source>Plausible occurrences drawn from the model, each draw for itself.</source>
-        <translation>Mögliche Vorkommen, aus dem Modell gezogen, jede Ziehung für sich.</translation>
-    </message>
-    <message>
         <location filename="../../resources/forms/occurrences_step.ui"/>
         <source>Point layer</source>
         <translation>Punktlayer</translation>
+    </message>
+    <message>
+        <location filename="../../geocfm_qgis/panel/products.py"/>
+        <source>Points drawn from the model, which together follow the density.</source>
+        <translation>Punkte, aus dem Modell gezogen, die zusammen der Dichte folgen.</translation>
     </message>
     <message>
         <location filename="../../geocfm_qgis/labels.py"/>
@@ -3431,6 +3457,11 @@
         <translation>Windows konnte eine Bibliothek von {package} nicht laden.</translation>
     </message>
     <message>
+        <location filename="../../geocfm_qgis/labels.py"/>
+        <source>Windows side by side</source>
+        <translation>Fenster nebeneinander</translation>
+    </message>
+    <message>
         <location filename="../../geocfm_qgis/panel/summary.py"/>
         <source>With the model {name}: {products}.</source>
         <translation>Mit dem Modell {name}: {products}.</translation>
@@ -3588,9 +3619,14 @@
         <translation>Goldlagerstätten</translation>
     </message>
     <message>
+        <location filename="../../geocfm_qgis/sample_data.py"/>
+        <source>greenstone</source>
+        <translation>Grünstein</translation>
+    </message>
+    <message>
         <location filename="../../geocfm_qgis/results/run_layers.py"/>
-        <source>how much the networks differ</source>
-        <translation>wie sehr die Netze abweichen</translation>
+        <source>how much the networks differ, in % of the density</source>
+        <translation>wie sehr die Netze abweichen, in % der Dichte</translation>
     </message>
     <message>
         <location filename="../../resources/forms/environment_create.ui"/>
@@ -3736,6 +3772,11 @@
         <location filename="../../geocfm_qgis/panel/steps.py"/>
         <source>only needed to train or evaluate</source>
         <translation>nur zum Trainieren oder Bewerten nötig</translation>
+    </message>
+    <message>
+        <location filename="../../geocfm_qgis/sample_data.py"/>
+        <source>other rocks</source>
+        <translation>andere Gesteine</translation>
     </message>
     <message>
         <location filename="../../geocfm_qgis/algorithms/check_report.py"/>

@@ -14,8 +14,8 @@
             <Option type="QString" name="joinstyle" value="miter"/>
             <Option type="QString" name="color" value="255,255,255,0"/>
             <Option type="QString" name="outline_color" value="255,255,255,220"/>
-            <Option type="QString" name="outline_width" value="0.9"/>
-            <Option type="QString" name="size" value="2.6"/>
+            <Option type="QString" name="outline_width" value="0.5"/>
+            <Option type="QString" name="size" value="1.6"/>
           </Option>
         </layer>
         <layer class="SimpleMarker" enabled="1" locked="0" pass="0">
@@ -28,8 +28,8 @@
             <Option type="QString" name="joinstyle" value="miter"/>
             <Option type="QString" name="color" value="255,255,255,0"/>
             <Option type="QString" name="outline_color" value="16,32,44,255"/>
-            <Option type="QString" name="outline_width" value="0.4"/>
-            <Option type="QString" name="size" value="2.6"/>
+            <Option type="QString" name="outline_width" value="0.25"/>
+            <Option type="QString" name="size" value="1.6"/>
           </Option>
         </layer>
       </symbol>

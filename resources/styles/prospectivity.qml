@@ -6,15 +6,15 @@
     <provider>
       <resampling enabled="true" zoomedInResamplingMethod="bilinear" zoomedOutResamplingMethod="nearestNeighbour" maxOversampling="2"/>
     </provider>
-    <rasterrenderer type="singlebandpseudocolor" band="1" alphaBand="-1" opacity="1" nodataColor="" classificationMin="0.7" classificationMax="12">
+    <rasterrenderer type="singlebandpseudocolor" band="1" alphaBand="-1" opacity="1" nodataColor="" classificationMin="1" classificationMax="12">
       <minMaxOrigin>
         <limits>None</limits>
         <extent>WholeRaster</extent>
         <statAccuracy>Estimated</statAccuracy>
       </minMaxOrigin>
       <rastershader>
-        <colorrampshader colorRampType="INTERPOLATED" classificationMode="1" clip="0" minimumValue="0.7" maximumValue="12" labelPrecision="2">
-          <item value="0.7" label="0.7" alpha="0" color="#ffffff"/>
+        <colorrampshader colorRampType="INTERPOLATED" classificationMode="1" clip="0" minimumValue="1" maximumValue="12" labelPrecision="2">
+          <item value="1" label="1" alpha="0" color="#ffffff"/>
           <item value="1.3" label="1.3" alpha="45" color="#4a0c6b"/>
           <item value="3" label="3" alpha="150" color="#932667"/>
           <item value="4.7" label="4.7" alpha="215" color="#cf4446"/>

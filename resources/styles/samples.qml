@@ -23,8 +23,8 @@
             <Option type="QString" name="joinstyle" value="miter"/>
             <Option type="QString" name="color" value="255,255,255,0"/>
             <Option type="QString" name="outline_color" value="255,255,255,230"/>
-            <Option type="QString" name="outline_width" value="0.4"/>
-            <Option type="QString" name="size" value="2.10"/>
+            <Option type="QString" name="outline_width" value="0.15"/>
+            <Option type="QString" name="size" value="1.00"/>
           </Option>
         </layer>
         <layer class="SimpleMarker" enabled="1" locked="0" pass="0">
@@ -37,8 +37,8 @@
             <Option type="QString" name="joinstyle" value="miter"/>
             <Option type="QString" name="color" value="43,11,87,255"/>
             <Option type="QString" name="outline_color" value="26,26,26,255"/>
-            <Option type="QString" name="outline_width" value="0.2"/>
-            <Option type="QString" name="size" value="1.6"/>
+            <Option type="QString" name="outline_width" value="0.1"/>
+            <Option type="QString" name="size" value="0.8"/>
           </Option>
         </layer>
       </symbol>
@@ -53,8 +53,8 @@
             <Option type="QString" name="joinstyle" value="miter"/>
             <Option type="QString" name="color" value="255,255,255,0"/>
             <Option type="QString" name="outline_color" value="255,255,255,230"/>
-            <Option type="QString" name="outline_width" value="0.4"/>
-            <Option type="QString" name="size" value="2.20"/>
+            <Option type="QString" name="outline_width" value="0.15"/>
+            <Option type="QString" name="size" value="1.05"/>
           </Option>
         </layer>
         <layer class="SimpleMarker" enabled="1" locked="0" pass="0">
@@ -67,8 +67,8 @@
             <Option type="QString" name="joinstyle" value="miter"/>
             <Option type="QString" name="color" value="106,23,110,255"/>
             <Option type="QString" name="outline_color" value="26,26,26,255"/>
-            <Option type="QString" name="outline_width" value="0.2"/>
-            <Option type="QString" name="size" value="1.7"/>
+            <Option type="QString" name="outline_width" value="0.1"/>
+            <Option type="QString" name="size" value="0.85"/>
           </Option>
         </layer>
       </symbol>
@@ -83,8 +83,8 @@
             <Option type="QString" name="joinstyle" value="miter"/>
             <Option type="QString" name="color" value="255,255,255,0"/>
             <Option type="QString" name="outline_color" value="255,255,255,230"/>
-            <Option type="QString" name="outline_width" value="0.4"/>
-            <Option type="QString" name="size" value="2.40"/>
+            <Option type="QString" name="outline_width" value="0.15"/>
+            <Option type="QString" name="size" value="1.15"/>
           </Option>
         </layer>
         <layer class="SimpleMarker" enabled="1" locked="0" pass="0">
@@ -97,8 +97,8 @@
             <Option type="QString" name="joinstyle" value="miter"/>
             <Option type="QString" name="color" value="181,51,90,255"/>
             <Option type="QString" name="outline_color" value="26,26,26,255"/>
-            <Option type="QString" name="outline_width" value="0.2"/>
-            <Option type="QString" name="size" value="1.9"/>
+            <Option type="QString" name="outline_width" value="0.1"/>
+            <Option type="QString" name="size" value="0.95"/>
           </Option>
         </layer>
       </symbol>
@@ -113,8 +113,8 @@
             <Option type="QString" name="joinstyle" value="miter"/>
             <Option type="QString" name="color" value="255,255,255,0"/>
             <Option type="QString" name="outline_color" value="255,255,255,230"/>
-            <Option type="QString" name="outline_width" value="0.4"/>
-            <Option type="QString" name="size" value="2.60"/>
+            <Option type="QString" name="outline_width" value="0.15"/>
+            <Option type="QString" name="size" value="1.20"/>
           </Option>
         </layer>
         <layer class="SimpleMarker" enabled="1" locked="0" pass="0">
@@ -127,8 +127,8 @@
             <Option type="QString" name="joinstyle" value="miter"/>
             <Option type="QString" name="color" value="234,100,36,255"/>
             <Option type="QString" name="outline_color" value="26,26,26,255"/>
-            <Option type="QString" name="outline_width" value="0.2"/>
-            <Option type="QString" name="size" value="2.1"/>
+            <Option type="QString" name="outline_width" value="0.1"/>
+            <Option type="QString" name="size" value="1.0"/>
           </Option>
         </layer>
       </symbol>
@@ -143,8 +143,8 @@
             <Option type="QString" name="joinstyle" value="miter"/>
             <Option type="QString" name="color" value="255,255,255,0"/>
             <Option type="QString" name="outline_color" value="255,255,255,230"/>
-            <Option type="QString" name="outline_width" value="0.4"/>
-            <Option type="QString" name="size" value="2.90"/>
+            <Option type="QString" name="outline_width" value="0.15"/>
+            <Option type="QString" name="size" value="1.30"/>
           </Option>
         </layer>
         <layer class="SimpleMarker" enabled="1" locked="0" pass="0">
@@ -157,8 +157,8 @@
             <Option type="QString" name="joinstyle" value="miter"/>
             <Option type="QString" name="color" value="252,165,10,255"/>
             <Option type="QString" name="outline_color" value="26,26,26,255"/>
-            <Option type="QString" name="outline_width" value="0.2"/>
-            <Option type="QString" name="size" value="2.4"/>
+            <Option type="QString" name="outline_width" value="0.1"/>
+            <Option type="QString" name="size" value="1.1"/>
           </Option>
         </layer>
       </symbol>
@@ -173,8 +173,8 @@
             <Option type="QString" name="joinstyle" value="miter"/>
             <Option type="QString" name="color" value="255,255,255,0"/>
             <Option type="QString" name="outline_color" value="255,255,255,230"/>
-            <Option type="QString" name="outline_width" value="0.4"/>
-            <Option type="QString" name="size" value="3.30"/>
+            <Option type="QString" name="outline_width" value="0.15"/>
+            <Option type="QString" name="size" value="1.40"/>
           </Option>
         </layer>
         <layer class="SimpleMarker" enabled="1" locked="0" pass="0">
@@ -187,8 +187,8 @@
             <Option type="QString" name="joinstyle" value="miter"/>
             <Option type="QString" name="color" value="249,240,138,255"/>
             <Option type="QString" name="outline_color" value="26,26,26,255"/>
-            <Option type="QString" name="outline_width" value="0.2"/>
-            <Option type="QString" name="size" value="2.8"/>
+            <Option type="QString" name="outline_width" value="0.1"/>
+            <Option type="QString" name="size" value="1.2"/>
           </Option>
         </layer>
       </symbol>

@@ -115,7 +115,7 @@
   <labeling type="simple">
     <settings calloutType="simple">
       <text-style fieldName="rank" isExpression="0" fontSize="10" fontSizeUnit="Point" fontWeight="75" fontKerning="1" textColor="11,43,74,255" textOpacity="1" textOrientation="horizontal" multilineHeight="1" blendMode="0">
-        <text-buffer bufferDraw="1" bufferSize="1.1" bufferSizeUnits="MM" bufferColor="255,255,255,255" bufferOpacity="1" bufferNoFill="1" bufferJoinStyle="128" bufferBlendMode="0"/>
+        <text-buffer bufferDraw="1" bufferSize="0.6" bufferSizeUnits="MM" bufferColor="255,255,255,255" bufferOpacity="1" bufferNoFill="1" bufferJoinStyle="128" bufferBlendMode="0"/>
       </text-style>
       <placement placement="1" quadOffset="4" centroidInside="1" centroidWhole="0" fitInPolygonOnly="0" polygonPlacementFlags="2" priority="9" dist="0" xOffset="0" yOffset="0" offsetUnits="MM" rotationAngle="0" preserveRotation="1"/>
       <rendering drawLabels="1" displayAll="0" labelPerPart="0" obstacle="1" obstacleFactor="1" obstacleType="1" fontMinPixelSize="0" fontMaxPixelSize="10000" fontLimitPixelSize="0" limitNumLabels="0" maxNumLabels="2000" minFeatureSize="0" scaleVisibility="0" upsidedownLabels="0" zIndex="0"/>

@@ -238,7 +238,7 @@ def test_what_is_not_given_is_left_to_the_engine(context, tmp_path, monkeypatch)
         "raster": specs,
         "occurrences": OCCURRENCES,
         "preset": "auto",
-        "ensemble": 1,
+        "ensemble": 3,
         "seed": 1,
         "device": "mps",
         "out": out,

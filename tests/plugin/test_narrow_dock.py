@@ -56,3 +56,14 @@ def test_no_text_of_a_number_box_is_cut_off(language, sample_project):
     for box in (*boxes, step.foldsSpin):
         needed = box.fontMetrics().horizontalAdvance(box.specialValueText())
         assert box.lineEdit().width() >= needed, box.objectName()
+
+
+def test_no_way_of_applying_a_model_is_cut_off(language, sample_project):
+    step = ResultsStep(sample_project)
+    step.resize(WIDEST[language], 800)
+    step.show()
+    QApplication.processEvents()
+    box = step.rows[0].manners["combine"]
+    texts = [box.itemText(number) for number in range(box.count())]
+    frame = 2 * box.fontMetrics().height()  # the arrow and the margins
+    assert max(map(box.fontMetrics().horizontalAdvance, texts)) + frame <= box.width()

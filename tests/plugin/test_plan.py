@@ -115,6 +115,22 @@ def test_uncertainty_is_made_with_the_map_and_handed_to_the_targets(
     assert "tell how uncertain it is and rank up to 5 targets" in summary_sentence(chosen, 255)
 
 
+def test_how_windows_are_put_side_by_side_holds_for_all_that_apply_the_model(
+    choices, sample_project
+):
+    assert not any("COMBINE" in step.parameters for step in plan.steps(choices))
+    consistent = replace(PRODUCTS[0], options={"combine": "consistent"})
+    results = replace(choices.results, products=(consistent, *PRODUCTS[1:]))
+    run = plan.make_run(replace(choices, results=results), sample_project)
+    told = {job.command: job.values.get("combine") for job in run.jobs}
+    assert told == {
+        "train": None,
+        "map": "consistent",
+        "sample": "consistent",
+        "evaluate": "consistent",
+    }
+
+
 def test_one_report_is_enough(choices):
     assert plan.steps(choices)[0].parameters["SKIP_REPORT"]
     assert not plan.steps(with_targets(choices))[0].parameters["SKIP_REPORT"]
@@ -258,12 +274,12 @@ def test_a_layer_that_is_gone_is_said_in_a_sentence(choices, sample_project):
 
 def test_the_whole_run_in_one_line(choices):
     assert summary_sentence(choices, 255, (804, 660)) == (
-        "Train for 5 minutes on 3 layers and 255 occurrences, then map 804 x 660 cells, "
-        "draw 4 x 500 points and evaluate the model."
+        "Train for 5 minutes (3 networks) on 3 layers and 255 occurrences, then map 804 x 660 "
+        "cells, draw 4 x 500 points and evaluate the model."
     )
     alone = replace(
         choices,
-        model=ModelChoices(minutes=1.0),
+        model=ModelChoices(minutes=1.0, ensemble=1),
         results=ResultChoices("x", "y"),
         layers=LayerChoices(choices.layers.channels[:1]),
     )

@@ -62,8 +62,9 @@ def test_the_engine_is_asked_once_the_choices_have_settled(open_panel, started):
     assert report.notes[0].startswith("The grid has 804 rows")
     assert "“One per cell”" in report.warnings[0]  # not --deduplicate
     assert opened.find("summaryLabel").text() == (
-        "Train for 6 minutes on 4 layers and 255 occurrences, then map 804 x 660 cells, "
-        "rank up to 20 targets, draw 4 x 500 points and evaluate the model."
+        "Train for 6 minutes (3 networks) on 4 layers and 255 occurrences, then map 804 x 660 "
+        "cells, tell how uncertain it is, rank up to 20 targets, draw 4 x 500 points and "
+        "evaluate the model."
     )
     assert opened.find("runButton").isEnabled()
 

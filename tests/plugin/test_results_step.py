@@ -1,10 +1,12 @@
 """The Results step: products, names, places, and what is there already."""
 
 import os
+from dataclasses import replace
 
 import pytest
 
 from geocfm_qgis import settings
+from geocfm_qgis.algorithms.mapping_parameters import COMBINATIONS
 from geocfm_qgis.panel import result_files
 from geocfm_qgis.panel.choices import ProductChoice, ResultChoices
 from geocfm_qgis.panel.products import all_products
@@ -36,7 +38,7 @@ def keys(step):
 
 def test_every_product_is_a_row(step):
     assert [row.product.key for row in step.rows] == [each.key for each in all_products()]
-    assert keys(step) == ["prospectivity", "targets", "samples", "evaluation"]
+    assert keys(step) == ["prospectivity", "uncertainty", "targets", "samples", "evaluation"]
     assert step.state().level == READY
 
 
@@ -45,7 +47,7 @@ def test_options_and_file_names_are_chosen_per_product(step):
     samples.options["draws"].setValue(2)
     samples.options["points"].setValue(30)
     samples.file_edit.setText("my points")
-    assert step.choices().products[2] == ProductChoice(
+    assert step.choices().products[3] == ProductChoice(
         "samples", "my points.gpkg", {"draws": 2, "points": 30}
     )
 
@@ -118,7 +120,7 @@ def test_ticks_are_kept_for_each_way_to_a_model(step):
     assert keys(step) == ["prospectivity", "targets", "samples"]
     tick(step, "prospectivity", False)
     step.set_subject("gold deposits", True, True)
-    assert keys(step) == ["prospectivity", "targets", "evaluation"]
+    assert keys(step) == ["prospectivity", "uncertainty", "targets", "evaluation"]
     step.set_subject("a model", False, True)
     assert keys(step) == ["samples"]
     step.reset()
@@ -126,7 +128,6 @@ def test_ticks_are_kept_for_each_way_to_a_model(step):
 
 
 def test_what_is_made_from_the_map_needs_the_map(step):
-    tick(step, "uncertainty")
     assert keys(step) == ["prospectivity", "uncertainty", "targets", "samples", "evaluation"]
     tick(step, "prospectivity", False)
     assert keys(step) == ["samples", "evaluation"]
@@ -135,6 +136,27 @@ def test_what_is_made_from_the_map_needs_the_map(step):
     assert "prospectivity raster" in targets.tick.toolTip()
     tick(step, "prospectivity")
     assert keys(step) == ["prospectivity", "uncertainty", "targets", "samples", "evaluation"]
+
+
+def test_how_windows_are_put_side_by_side_is_chosen_with_the_map(step):
+    box = row(step, "prospectivity").manners["combine"]
+    assert box.currentText() == "Automatic"
+    assert "positives alone" in box.toolTip()
+    offered = [box.itemData(number) for number in range(box.count())]
+    assert sorted(offered) == sorted(["", *COMBINATIONS])
+    assert step.choices().products[0].options == {}
+    told = []
+    step.changed.connect(lambda: told.append(1))
+    box.setCurrentIndex(box.findData("consistent"))
+    assert told == [1]
+    kept = step.choices()
+    assert kept.products[0].options == {"combine": "consistent"}
+    step.reset()
+    assert step.choices().products[0].options == {}
+    step.set_choices(kept)
+    assert box.currentData() == "consistent"
+    step.set_choices(replace(kept, products=(ProductChoice("prospectivity", "p.tif"),)))
+    assert box.currentData() == ""
 
 
 def test_targets_have_a_number_a_share_and_a_distance(step):
@@ -189,7 +211,7 @@ def test_a_loaded_model_makes_no_model_and_no_evaluation_by_default(step):
 
 def test_an_evaluation_needs_occurrences(step):
     step.set_subject("x", True, False)
-    assert keys(step) == ["prospectivity", "targets", "samples"]
+    assert keys(step) == ["prospectivity", "uncertainty", "targets", "samples"]
     evaluation = step.rows[-1]
     assert not evaluation.tick.isEnabled()
     assert "Occurrences step" in evaluation.tick.toolTip()

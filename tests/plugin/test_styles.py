@@ -4,6 +4,7 @@ import math
 import os
 import random
 import time
+from itertools import pairwise
 
 import pytest
 from osgeo import gdal
@@ -22,7 +23,7 @@ from small_results import NO_DATA, write_map, write_points, write_samples
 
 from geocfm_qgis.results import save_style_beside, style_result
 from geocfm_qgis.results.percentiles import MOST_CELLS, sorted_values
-from geocfm_qgis.results.prospectivity_style import AREA_ABOVE, LEAST_SHOWN, readable
+from geocfm_qgis.results.prospectivity_style import AREA_ABOVE, MEAN, readable
 
 WIDTH = 200
 
@@ -38,6 +39,10 @@ def tailed():
 
 def stops(layer):
     return layer.renderer().shader().rasterShaderFunction().colorRampItemList()
+
+
+def _light(colour):
+    return 0.2126 * colour.redF() + 0.7152 * colour.greenF() + 0.0722 * colour.blueF()
 
 
 def map_layer(path, values, width=WIDTH):
@@ -69,10 +74,11 @@ def legend(layer):
 def test_each_stop_has_its_share_of_the_area_above_it(tmp_path, tailed):
     layer = map_layer(tmp_path / "map.tif", tailed)
     assert style_result(layer, "prospectivity")
-    for stop, percent in zip(stops(layer), AREA_ABOVE, strict=True):
+    clear, *seen = stops(layer)
+    assert clear.value == MEAN  # a third of the area is above less than that
+    for stop, percent in zip(seen, AREA_ABOVE[1:], strict=True):
         above = sum(value >= stop.value for value in tailed) / len(tailed)
         assert 100 * above == pytest.approx(percent, abs=0.02)
-    assert len(stops(layer)) == len(AREA_ABOVE)
 
 
 def test_low_ground_is_transparent_and_opacity_rises(tmp_path, tailed):
@@ -89,7 +95,7 @@ def test_the_opaque_part_of_the_ramp_rises_in_lightness(tmp_path, tailed):
     layer = map_layer(tmp_path / "map.tif", tailed)
     style_result(layer, "prospectivity")
     seen = [stop.color for stop in stops(layer) if stop.color.alpha() > 0]
-    lightness = [0.2126 * c.redF() + 0.7152 * c.greenF() + 0.0722 * c.blueF() for c in seen]
+    lightness = [_light(colour) for colour in seen]
     assert lightness == sorted(lightness)
     assert lightness[-1] - lightness[0] > 0.6
 
@@ -145,23 +151,68 @@ def test_a_few_cells_that_differ_stand_out(tmp_path):
     layer = map_layer(tmp_path / "map.tif", [0.0] * 39_999 + [900.0], WIDTH)
     style_result(layer, "prospectivity")
     first, last = stops(layer)[0], stops(layer)[-1]
-    assert (first.value, first.color.alpha()) == (0, 0)
+    assert (first.value, first.color.alpha()) == (MEAN, 0)
     assert (last.value, last.color.alpha()) == (900, 255)
 
 
-def test_of_a_peaked_map_only_ground_worth_a_look_is_coloured(tmp_path, tailed):
+@pytest.mark.parametrize("power", [1.5, 2, 3, 4])
+def test_of_a_peaked_map_only_ground_above_the_mean_is_coloured(tmp_path, tailed, power):
     """Nearly all density on a few percent of the area: the next best is still next to nothing."""
-    powers = [value**4 for value in tailed]
+    powers = [value**power for value in tailed]
     mean = sum(powers) / len(powers)
-    layer = map_layer(tmp_path / "map.tif", [value / mean for value in powers])
+    values = [value / mean for value in powers]
+    layer = map_layer(tmp_path / "map.tif", values)
     style_result(layer, "prospectivity")
     clear, *seen = stops(layer)
     assert clear.color.alpha() == 0
-    assert clear.value < LEAST_SHOWN
-    assert all(stop.value >= LEAST_SHOWN for stop in seen)
-    assert 1 <= len(seen) < len(AREA_ABOVE) - 1
-    assert seen[-1].color.alpha() == 255
-    assert seen[-1].label.endswith("(top 0.5 % of the area)")
+    assert clear.value == MEAN
+    assert clear.label == "up to 1 (transparent)"
+    shares = [share for share in AREA_ABOVE if stop_at(values, share) > MEAN]
+    assert 1 <= len(shares) < len(AREA_ABOVE) - 1
+    assert [stop.label.partition("(top ")[2] for stop in seen] == [
+        f"{share} % of the area)" for share in shares
+    ]
+    assert all(stop.value > MEAN for stop in seen)
+
+
+def stop_at(values, percent):
+    return sorted(values)[int(len(values) * (1 - percent / 100))]
+
+
+@pytest.mark.parametrize("count", range(2, len(AREA_ABOVE)))
+def test_fewer_stops_use_the_whole_ramp(tmp_path, count):
+    """From a quiet colour to the brightest, each lighter than the one before."""
+    shares = [100, *AREA_ABOVE[-count:], 0]
+    values = []
+    for number, (above, next_above) in enumerate(pairwise(shares)):
+        values += [5.0 * number] * round(200 * (above - next_above))
+    layer = map_layer(tmp_path / "map.tif", values, 100)
+    style_result(layer, "prospectivity")
+    clear, *seen = stops(layer)
+    assert (clear.value, clear.color.alpha()) == (MEAN, 0)
+    assert [stop.value for stop in seen] == [5.0 * number for number in range(1, count + 1)]
+    lights = [_light(stop.color) for stop in seen]
+    assert lights == sorted(set(lights))
+    assert seen[0].color.red() < 160  # no red or orange yet
+    assert seen[0].color.alpha() <= 150
+    assert (seen[-1].color.name(), seen[-1].color.alpha()) == ("#f6e04b", 255)
+
+
+def test_poor_ground_stays_clear_where_hardly_any_is_better(tmp_path):
+    """Not even half a percent is above the mean: what is poorer gets no colour for that."""
+    values = [0.36] * 8000 + [0.2] * 31_900 + [160.0] * 100
+    layer = map_layer(tmp_path / "map.tif", values, WIDTH)
+    style_result(layer, "prospectivity")
+    assert [stop.value for stop in stops(layer)] == [MEAN, 160]
+    assert picture(layer).pixelColor(100, 10).name() == "#808080"
+
+
+def test_a_map_that_lies_below_the_mean_keeps_its_colours(tmp_path):
+    """A part that was cut out of a map: with nothing above the mean it would be empty."""
+    layer = map_layer(tmp_path / "map.tif", [x / 500 for x in range(400)], 20)
+    style_result(layer, "prospectivity")
+    assert stops(layer)[0].value == pytest.approx(0.56)
+    assert len(stops(layer)) == len(AREA_ABOVE)
 
 
 def test_equal_percentiles_become_one_stop(tmp_path):
@@ -243,6 +294,24 @@ def test_occurrences_are_hollow(tmp_path):
     layer = QgsVectorLayer(write_points(tmp_path / "o.gpkg", rows, fields=()), "occurrences")
     assert style_result(layer, "occurrences")
     assert all(part.fillColor().alpha() == 0 for part in layer.renderer().symbol().symbolLayers())
+
+
+def test_points_leave_the_map_to_be_seen(tmp_path):
+    """Millimetres: hundreds of points of a draw lie among the targets."""
+    known = QgsVectorLayer(write_points(tmp_path / "o.gpkg", [(500000, 7000000)], fields=()), "o")
+    style_result(known, "occurrences")
+    assert all(_breadth(part) <= 2.2 for part in known.renderer().symbol().symbolLayers())
+    drawn = QgsVectorLayer(write_samples(tmp_path / "s.gpkg"), "samples")
+    style_result(drawn, "samples")
+    ranges = drawn.renderer().ranges()  # which own their symbols
+    symbols = [each.symbol() for each in ranges]
+    assert all(_breadth(part) <= 1.6 for symbol in symbols for part in symbol.symbolLayers())
+    sizes = [symbol.symbolLayer(1).size() for symbol in symbols]
+    assert sizes == sorted(set(sizes))  # the denser the larger
+
+
+def _breadth(part):
+    return part.size() + part.strokeWidth()
 
 
 def test_a_style_that_does_not_fit_is_refused(tmp_path):
