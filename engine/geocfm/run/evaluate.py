@@ -105,7 +105,7 @@ def run_evaluate(job: EvaluateJob, place: Workplace, reporter: Reporter) -> None
         told = map_extras(raw, grid, occurrences.points, work.predictor, reporter)
         extras = Extras(
             baselines=baselines_of(beside) if beside else None,
-            importance=importance.layers if importance else (),
+            importance=importance,
             targets=told.targets,
             uncertainty=told.uncertainty,
         )

@@ -271,7 +271,7 @@ def _report_on_training(
     stage = reporter.stage("Measuring which layers matter")
     extras = Extras(
         cross_validation=pooled,
-        importance=layer_importance(region, predictor, job.seed, stage).layers,
+        importance=layer_importance(region, predictor, job.seed, stage),
         targets=told.targets,
         uncertainty=told.uncertainty,
     )

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from geocfm.evaluation.calibration import calibrate
 from geocfm.evaluation.capture import CaptureCurve
-from geocfm.evaluation.importance import LayerImportance
+from geocfm.evaluation.importance import Importance, LayerImportance
 from geocfm.evaluation.prediction_area import prediction_area
 from geocfm.evaluation.rates import Estimate, rate_curve
 from geocfm.evaluation.report.content import (
@@ -116,9 +116,16 @@ def all_extras() -> Extras:
             ("First sentence.", "Whether GeoCFM earned its keep cannot be told."),
         ),
         cross_validation=pooled,
-        importance=(
-            LayerImportance("magnetics", 0.31, 0.2, 0.42, 40, 4),
-            LayerImportance(NASTY, -0.02, None, None, 40, 1),
+        importance=Importance(
+            layers=(
+                LayerImportance("magnetics", 0.31, 0.2, 0.42, 40, 4),
+                LayerImportance(NASTY, -0.02, None, None, 40, 1),
+            ),
+            role="test",
+            on_test=40,
+            windows=12,
+            repetitions=20,
+            by_head=True,
         ),
         targets=(
             TargetRow(2, 3.5, 0.02, 6.1, None, None, 0, NASTY),

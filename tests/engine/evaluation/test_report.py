@@ -227,6 +227,21 @@ def test_targets_are_ranked_and_the_best_ones_shown(report: Report) -> None:
     assert "Of 60 the best 25 are shown" in page.texts["targets"]
 
 
+def test_the_tiles_that_tell_which_layers_matter_are_named(report: Report, page: Page) -> None:
+    found = report.extras.importance
+    assert found is not None
+    assert "Without magnetics held-out occurrences are 0.31 nats" in page.texts["importance"]
+    assert "worse the model finds held-out occurrences" in page.texts["importance"]
+    chosen = replace(found, role="validation", on_test=2)
+    said = page_of(replace(report, extras=Extras(importance=chosen))).texts["importance"]
+    assert "worse the model finds validation occurrences" in said
+    assert "They lie on validation tiles, which chose the model, since only 2" in said
+    assert "held-out occurrences" not in said
+    none = replace(found, layers=())
+    said = page_of(replace(report, extras=Extras(importance=none))).texts["importance"]
+    assert "Which layers matter cannot be told: no occurrence lies in a window" in said
+
+
 def test_the_same_content_gives_the_same_page(report: Report) -> None:
     assert report_page(report, pictures_of(report)) == report_page(report, pictures_of(report))
 

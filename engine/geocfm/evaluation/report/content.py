@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from geocfm.evaluation.calibration import Calibration
-from geocfm.evaluation.importance import LayerImportance
+from geocfm.evaluation.importance import Importance
 from geocfm.evaluation.prediction_area import PredictionArea
 from geocfm.evaluation.rates import Estimate, RateCurve
 
@@ -139,7 +139,7 @@ class Extras:
 
     baselines: Baselines | None = None
     cross_validation: RateCurve | None = None  # pooled over the folds
-    importance: tuple[LayerImportance, ...] = ()
+    importance: Importance | None = None  # None where it was not asked for
     targets: tuple[TargetRow, ...] = ()
     uncertainty: tuple[MapPicture, ...] = ()
 

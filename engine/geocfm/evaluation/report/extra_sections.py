@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from geocfm.evaluation.capture import REPORTED_SHARES
-from geocfm.evaluation.importance import LayerImportance
+from geocfm.evaluation.importance import Importance, LayerImportance
 from geocfm.evaluation.rates import Estimate
 from geocfm.evaluation.report import charts
 from geocfm.evaluation.report.content import (
@@ -65,8 +65,8 @@ def of_the_worth(report: Report) -> Iterator[Section]:
 
 
 def of_the_layers(extras: Extras) -> Iterator[Section]:
-    """Which layers matter."""
-    if extras.importance:
+    """Which layers matter, or why that cannot be told."""
+    if extras.importance is not None:
         yield Section("importance", "Which layers matter", _importance(extras.importance))
 
 
@@ -131,8 +131,10 @@ def _lead(lead: Estimate | None) -> str:
     return f"{100 * lead.value:+.0f}{ends}"
 
 
-def _importance(found: Sequence[LayerImportance]) -> Html:
-    ordered = sorted(found, key=lambda one: -one.loss_nats)
+def _importance(found: Importance) -> Html:
+    if not found.layers:
+        return paragraph(found.sentence(), "note")
+    ordered = sorted(found.layers, key=lambda one: -one.loss_nats)
     ends = [end for one in ordered for end in (one.loss_nats, one.low, one.high) if end is not None]
     low, high = min(0.0, *ends), max(0.0, *ends)
     rows = [
@@ -145,12 +147,12 @@ def _importance(found: Sequence[LayerImportance]) -> Html:
         for one in ordered
     ]
     said = (
-        "How much worse the model finds held-out occurrences when a layer is shuffled in blocks: "
-        "nats per occurrence, more is more important. An interval that reaches below 0 may mean "
-        "that the layer does not matter, or that another one says the same."
+        f"How much worse the model finds {found.whose} occurrences when a layer is shuffled in "
+        "blocks: nats per occurrence, more is more important. An interval that reaches below 0 "
+        "may mean that the layer does not matter, or that another one says the same."
     )
     head = ["layer", "loss, nats", "95 % interval", ""]
-    return joined([paragraph(said), table(head, rows)])
+    return joined([paragraphs([found.sentence(), said]), table(head, rows)])
 
 
 def _bar(one: LayerImportance, low: float, high: float) -> Html:
