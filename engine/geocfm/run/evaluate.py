@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import json
 from contextlib import ExitStack
+from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from geocfm.data.split import Split
 from geocfm.evaluation.comparison import held_out_captured
 from geocfm.evaluation.evaluate import Evaluation, evaluate_map
+from geocfm.evaluation.rates import RateCurve
 from geocfm.evaluation.report.content import Extras
 from geocfm.events import Reporter
 from geocfm.geo.occurrences import Occurrences
 from geocfm.job import EvaluateJob, baseline_names
-from geocfm.results import report_of, results_of
+from geocfm.results import fold_results, report_of, results_of
 from geocfm.run.apply import Application, applying, raw_map
+from geocfm.run.folds import read_pooled_rates
 from geocfm.run.importance import ensure_importance_fits, measure_importance
 from geocfm.run.inputs import open_occurrences, write_occurrences
 from geocfm.run.needs import map_disk_bytes
@@ -64,6 +67,10 @@ def run_evaluate(job: EvaluateJob, place: Workplace, reporter: Reporter) -> None
         captured = held_out_captured(evaluation, occurrences.points, split, REPORTED_SHARE)
         if captured is not None:
             content[f"held_out_captured_at_{REPORTED_SHARE:g}"] = captured.to_dict()
+        _, folds = fold_results(job.checkpoint)
+        pooled = read_pooled_rates(folds, work.card)
+        if pooled is not None:
+            content["cross_validation"] = asdict(pooled)
         importance = None
         if not job.skip_importance:
             region = others.region if others else None
@@ -105,6 +112,7 @@ def run_evaluate(job: EvaluateJob, place: Workplace, reporter: Reporter) -> None
         told = map_extras(raw, grid, occurrences.points, work.predictor, reporter)
         extras = Extras(
             baselines=baselines_of(beside) if beside else None,
+            cross_validation=pooled,
             importance=importance,
             targets=told.targets,
             uncertainty=told.uncertainty,
@@ -113,7 +121,7 @@ def run_evaluate(job: EvaluateJob, place: Workplace, reporter: Reporter) -> None
         write_occurrences(place, used, grid, occurrences.points, occurrences.ids)
     for path in (capture, picture, *chart, *report, figures):
         place.deliver(path.name, path)
-    _tell(evaluation, reporter)
+    _tell(evaluation, pooled, reporter)
     for sentence in beside.sentences() if beside else []:
         reporter.note(sentence)
     if importance:
@@ -159,7 +167,7 @@ def _prepare_baselines(
     )
 
 
-def _tell(evaluation: Evaluation, reporter: Reporter) -> None:
+def _tell(evaluation: Evaluation, pooled: RateCurve | None, reporter: Reporter) -> None:
     test, train = evaluation.test, evaluation.train
     if test.count:
         reporter.note(
@@ -167,6 +175,14 @@ def _tell(evaluation: Evaluation, reporter: Reporter) -> None:
             f"{100 * test.captured(REPORTED_SHARE):.0f} % of the {test.count} occurrences "
             f"(chance: {100 * REPORTED_SHARE:.0f} %); area under the curve "
             f"{test.under_curve():.2f} (chance: 0.50)."
+        )
+    elif pooled is not None:
+        at = next(one for one in pooled.at if one.area_share == REPORTED_SHARE)
+        reporter.note(
+            "The model learned from all tiles. When it was made, cross-validation found "
+            f"{100 * at.captured.value:.0f} % of the {pooled.occurrences} occurrences in the most "
+            f"prospective {100 * REPORTED_SHARE:.0f} % of the area (chance: "
+            f"{100 * REPORTED_SHARE:.0f} %); area under the curve {pooled.under_curve.value:.2f}."
         )
     else:
         reporter.warn("No occurrence lies on the held-out tiles, so the model cannot be judged.")

@@ -157,7 +157,8 @@ def test_the_caveats_are_always_there(report: Report) -> None:
 
 
 def test_a_region_without_held_out_occurrences_says_so(report: Report) -> None:
-    bare = without_held_out(report)
+    extras = replace(report.extras, cross_validation=None)
+    bare = without_held_out(replace(report, extras=extras))
     page = page_of(bare)
     for section in ("summary", "prediction", "calibration"):
         assert "held-out tiles" in page.texts[section]
@@ -167,6 +168,28 @@ def test_a_region_without_held_out_occurrences_says_so(report: Report) -> None:
     nothing = replace(bare, validation_rate=None, success_rate=None, training=None)
     text = page_of(replace(nothing, extras=Extras())).all_text()
     assert "log of the training does not lie beside the model" in text
+
+
+def test_a_cross_validated_model_is_judged_by_its_folds(report: Report) -> None:
+    assert report.training is not None
+    history = replace(report.training, best_validation=None)
+    folds = without_held_out(replace(report, training=history))
+    page, pooled = page_of(folds), report.extras.cross_validation
+    assert pooled is not None
+    worth = summarise(folds).worth
+    captured = f"{100 * pooled.at[2].captured.value:.0f} % of the 190 occurrences"
+    assert worth[0].startswith("Cross-validated, each tile by a model that never saw it")
+    assert captured in worth[0]
+    assert "learned from all tiles" in worth[1]
+    said = " ".join(worth) + page.texts["summary"] + page.texts["prediction"]
+    assert "cannot be told: no" not in said
+    assert "No known occurrence" not in page.all_text()
+    assert "never saw cannot be told" not in page.all_text()
+    assert f"{pooled.under_curve.value:.2f} area under the cross-validated curve" in " ".join(
+        page.texts["summary"].split()
+    )
+    assert "none is held out to tell its calibration from" in page.texts["calibration"]
+    assert "as many iterations as cross-validation found best" in page.texts["training"]
 
 
 def test_what_became_of_the_occurrences_is_told(report: Report, page: Page) -> None:

@@ -82,12 +82,15 @@ def training_section(report: Report) -> Html:
         said = "The log of the training does not lie beside the model, so its curves are missing."
         return joined([paragraph(said), table([], facts, class_="facts")])
     facts.append(["done", f"{history.iterations:,} iterations in {history.seconds / 60:.1f} min"])
-    chosen = (
-        "the last, as no validation window holds an occurrence"
-        if history.best_validation is None
-        else f"iteration {history.best_iteration:,} with validation loss "
-        f"{history.best_validation:.4f}, the least"
-    )
+    if history.best_validation is not None:
+        chosen = (
+            f"iteration {history.best_iteration:,} with validation loss "
+            f"{history.best_validation:.4f}, the least"
+        )
+    elif report.extras.cross_validation is not None:
+        chosen = "the last, after as many iterations as cross-validation found best"
+    else:
+        chosen = "the last, as no validation window holds an occurrence"
     facts.append(["kept", chosen])
     shown = figure(
         picture(charts.training_chart(history), "svg+xml", "Loss over the iterations"),

@@ -78,26 +78,27 @@ def _found(report: Report) -> Iterator[str]:
 
 
 def _worth(report: Report) -> Iterator[str]:
-    rates = report.prediction_rate
-    if rates is None:
+    rates, pooled = report.prediction_rate, report.extras.cross_validation
+    if pooled is not None:
+        yield f"Cross-validated, each tile by a model that never saw it, {_captures(pooled)}"
+        yield from _few_tiles(pooled)
+    if rates is not None:
+        yield f"On held-out tiles, which the model never saw, {_captures(rates)}"
+        yield from _few_tiles(rates)
+    elif pooled is None:
         yield (
             "No known occurrence lies on the held-out tiles, so how good the map is on ground that "
             "the model never saw cannot be told."
         )
     else:
-        best = captured_at(rates, HEADLINE_SHARE).captured
-        sure = f" (95 % interval {interval(best)})" if interval(best) else ""
         yield (
-            f"On held-out tiles, which the model never saw, the best {percent(HEADLINE_SHARE)} of "
-            f"the area holds {percent(best.value)} of the {count(rates.occurrences, 'occurrence')}"
-            f"{sure}; chance would hold {percent(HEADLINE_SHARE)}. Half of them lie on the best "
-            f"{percent(rates.area_of_half)}."
+            "The map here is by a model that learned from all tiles; the figure is of models that "
+            "were made as it was, each without some of them."
         )
-        yield from _few_tiles(rates)
-    success = report.success_rate
-    if success is not None and rates is not None:
+    success, judged = report.success_rate, rates or pooled
+    if success is not None and judged is not None:
         seen = captured_at(success, HEADLINE_SHARE).captured.value
-        unseen = captured_at(rates, HEADLINE_SHARE).captured.value
+        unseen = captured_at(judged, HEADLINE_SHARE).captured.value
         meaning = (
             "what lies between the two was learned by heart, or is a matter of which tiles were "
             "held out"
@@ -108,18 +109,21 @@ def _worth(report: Report) -> Iterator[str]:
             f"On the training tiles the same share is {percent(seen)} of "
             f"{count(success.occurrences, 'occurrence')}: {meaning}."
         )
-    if report.extras.cross_validation is not None:
-        pooled = report.extras.cross_validation
-        best = captured_at(pooled, HEADLINE_SHARE).captured
-        sure = f" (95 % interval {interval(best)})" if interval(best) else ""
-        yield (
-            f"Cross-validated over all tiles, the best {percent(HEADLINE_SHARE)} of the area holds "
-            f"{percent(best.value)} of {count(pooled.occurrences, 'occurrence')}{sure}."
-        )
     if report.calibration is not None:
         yield f"Calibration: {calibration_sentence(report.calibration)}"
     if report.extras.baselines is not None and report.extras.baselines.sentences:
         yield report.extras.baselines.sentences[-1]
+
+
+def _captures(rates: RateCurve) -> str:
+    """The rest of a sentence: what the best ground holds."""
+    best = captured_at(rates, HEADLINE_SHARE).captured
+    sure = f" (95 % interval {interval(best)})" if interval(best) else ""
+    return (
+        f"the best {percent(HEADLINE_SHARE)} of the area holds {percent(best.value)} of the "
+        f"{count(rates.occurrences, 'occurrence')}{sure}; chance would hold "
+        f"{percent(HEADLINE_SHARE)}. Half of them lie on the best {percent(rates.area_of_half)}."
+    )
 
 
 def _few_tiles(rates: RateCurve) -> Iterator[str]:

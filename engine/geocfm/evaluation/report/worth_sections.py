@@ -23,6 +23,14 @@ ONLY_SEEN = (
     "and says little of other ground."
 )
 NO_HELD_OUT = "No known occurrence lies on the held-out tiles, so there is nothing to show here."
+ALL_LEARNED = (
+    "The model learned from all tiles, so none is held out. What follows is of ground that it saw; "
+    "how well such models do on other ground is told by the cross-validation below."
+)
+NOT_OF_FOLDS = (
+    "The model learned from all tiles, so none is held out to tell its calibration from. Train "
+    "without --folds to have it told."
+)
 
 
 def prediction_section(report: Report) -> Html:
@@ -52,7 +60,8 @@ def prediction_section(report: Report) -> Html:
         )
     shown = [element("div", *parts, class_="pair")]
     if prediction is None:
-        shown.insert(0, paragraph(ONLY_SEEN, "note"))
+        folds = report.extras.cross_validation is not None
+        shown.insert(0, paragraph(ALL_LEARNED if folds else ONLY_SEEN, "note"))
     captured = {
         "held-out tiles": prediction,
         "validation tiles": report.validation_rate,
@@ -76,7 +85,8 @@ def calibration_section(report: Report) -> Html:
     """Whether the density means what it says."""
     found = report.calibration
     if found is None:
-        return paragraph(NO_HELD_OUT, "note")
+        folds = report.extras.cross_validation is not None
+        return paragraph(NOT_OF_FOLDS if folds else NO_HELD_OUT, "note")
     band = " The band holds 95 % of what other draws of tiles give." if found.low else ""
     shown = figure(
         picture(charts.calibration_chart(found), "svg+xml", "Calibration curve"),
