@@ -283,6 +283,38 @@ def test_areas_are_those_of_the_cells_on_any_grid(
         assert layer["coverage"] == pytest.approx(km2.sum() / everywhere, rel=1e-6)
 
 
+def test_a_model_of_an_area_is_evaluated_inside_it(
+    geocfm: Geocfm, small_region: SmallRegion, tmp_path: Path
+) -> None:
+    grid, out = small_region.grid, tmp_path / "m.safetensors"
+    corners = [(20.5, 5.4), (94.4, 5.4), (94.4, 109.6), (5.4, 109.6)]
+    part = shapely.polygons(grid.to_world(corners))
+    area = write_shapes(tmp_path / "area.gpkg", [part], grid.crs)
+    assert "could not be made" not in done(geocfm(*training(small_region, out, "--aoi", area)))
+    own, again = tmp_path / "m.report.json", tmp_path / "evaluation" / "report.json"
+    done(geocfm(*evaluating(small_region, out, again.parent, "--baselines", "uniform")))
+    trained, evaluated = (without_time_and_place(told_by(path)) for path in (own, again))
+    assert 60 > trained["occurrences"]["used"] > 0
+    assert {"count": 60 - trained["occurrences"]["used"], "reason": "outside the grid"} in (
+        evaluated["occurrences"]["left_out"]
+    )
+    row, col = np.mgrid[:120, :100] + 0.5
+    cells = shapely.contains_xy(shapely.polygons(corners), col, row)
+    cells[30:44, 52:70] = False  # the hole
+    assert evaluated["map"]["area_km2"] == pytest.approx(cells.sum() / 100, rel=1e-3)
+    assert evaluated["extras"]["baselines"]["rows"][0]["title"] == "Uniform"
+    for told in (trained, evaluated):
+        told["extras"]["baselines"] = told["summary"]["worth"] = None
+    assert evaluated == trained
+
+    area.unlink()
+    warned = done(geocfm(*evaluating(small_region, out, tmp_path / "all", "--steps", 1)))
+    assert "area of interest that cannot be read any more" in warned
+    told = told_by(tmp_path / "all" / "report.json")
+    assert "cannot be read any more" in " ".join(told["summary"]["caveats"])
+    assert told["map"]["area_km2"] > evaluated["map"]["area_km2"]
+
+
 def test_a_copied_model_has_a_report_without_its_training_curves(
     geocfm: Geocfm, small_region: SmallRegion, trained: Any, tmp_path: Path
 ) -> None:

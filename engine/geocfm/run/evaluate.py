@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from contextlib import ExitStack
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
@@ -44,19 +43,19 @@ def run_evaluate(job: EvaluateJob, place: Workplace, reporter: Reporter) -> None
     report = report_of(job)
     chart = [path for path in more if path not in report]
     provenance = place.provenance.model_dump_json()
-    with applying(job, reporter) as work, ExitStack() as files:
+    with applying(job, reporter) as work:
         grid = work.grid
         where = job.where or list(work.card.occurrences.where)
         if where and not job.where:
             reporter.note(f"Occurrences are filtered as in training: {' and '.join(where)}.")
-        occurrences = open_occurrences(job, grid, where)
+        occurrences = work.learned.keep(open_occurrences(job, grid, where))
         for sentence in occurrences.warnings:
             reporter.warn(sentence)
         effort = work.card.occurrences.effort
         if effort is not None:
             reporter.note(UNWEIGHTED)
         split = Split.from_card(work.card.split)
-        others = _prepare_baselines(work, occurrences, job, place, files, reporter)
+        others = _prepare_baselines(work, occurrences, job, place, reporter)
         if not job.skip_importance:
             ensure_importance_fits(work, occurrences)
         raw = raw_map(work, None, job, place, reporter)
@@ -107,7 +106,11 @@ def run_evaluate(job: EvaluateJob, place: Workplace, reporter: Reporter) -> None
             evaluation=evaluation,
             picture=place.folder / picture.name,
             log=job.checkpoint.with_name(f"{job.checkpoint.stem}.log.jsonl"),
-            warnings=(*occurrences.warnings, *work.predictor.warnings()),
+            warnings=(
+                *occurrences.warnings,
+                *filter(None, [work.learned.doubt]),
+                *work.predictor.warnings(),
+            ),
         )
         told = map_extras(raw, grid, occurrences.points, work.predictor, reporter)
         extras = Extras(
@@ -141,7 +144,6 @@ def _prepare_baselines(
     occurrences: Occurrences,
     job: EvaluateJob,
     place: Workplace,
-    files: ExitStack,
     reporter: Reporter,
 ) -> BaselineWork | None:
     names = baseline_names(job.baselines)
@@ -162,7 +164,6 @@ def _prepare_baselines(
         work.device,
         [member.sampler for member in work.predictor.members],
         place,
-        files,
         reporter,
     )
 

@@ -42,6 +42,7 @@ from geocfm.job import EvaluateJob, TrainJob
 from geocfm.model.checkpoint import ModelCard, load_checkpoint
 from geocfm.results import REPORT, report_of
 from geocfm.run.apply import Application, raw_map
+from geocfm.run.learned_area import LearnedArea
 from geocfm.run.report_extras import map_extras
 from geocfm.run.workplace import Workplace
 
@@ -249,7 +250,10 @@ def _report_on_training(
     checkpoint = load_checkpoint(model, device)
     card, grid, points = checkpoint.card, region.grid, region.occurrences.points
     predictor = Predictor(checkpoint, region, card.settings.sampling, device)
-    work = Application(card, grid, region.stack, predictor, None, device, checkpoint.experience)
+    work = Application(
+        *(card, grid, region.stack, predictor, None, device, checkpoint.experience),
+        LearnedArea(),  # the region is cut to it already
+    )
     raw = raw_map(work, None, _evaluation_of(job), place, reporter)
     evaluation = evaluate_map(raw, grid, points, region.split, grid)
     picture = place.folder / MAP_PICTURE
