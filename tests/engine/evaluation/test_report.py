@@ -265,6 +265,23 @@ def test_the_tiles_that_tell_which_layers_matter_are_named(report: Report, page:
     assert "Which layers matter cannot be told: no occurrence lies in a window" in said
 
 
+def test_it_is_said_how_to_apply_the_temperature(report: Report) -> None:
+    assert report.calibration is not None
+    assert report.calibration.after is not None
+    after = replace(report.calibration.after, temperature=0.8)
+    better = replace(report, calibration=replace(report.calibration, after=after, gain=0.1))
+    said = page_of(better).texts["calibration"]
+    assert "'geocfm map --temperature 0.80' (in QGIS the parameter Temperature" in said
+    assert "changes the contrast of a map, not the ranking" in said
+    job = {"command": "evaluate", "temperature": 0.5}  # the map that was judged had one already
+    again = replace(better, provenance={**report.provenance, "job": job})
+    assert "--temperature 0.40'" in page_of(again).texts["calibration"]
+    worse = replace(report, calibration=replace(report.calibration, after=after, gain=-0.1))
+    said = page_of(worse).texts["calibration"]
+    assert "the held-out tiles gain nothing by it, leave it" in said
+    assert "--temperature" not in said
+
+
 def test_the_same_content_gives_the_same_page(report: Report) -> None:
     assert report_page(report, pictures_of(report)) == report_page(report, pictures_of(report))
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from geocfm.evaluation.calibration import LEAST, MOST
+from geocfm.evaluation.calibration import LEAST, MOST, Calibration
 from geocfm.evaluation.rates import RateCurve
 from geocfm.evaluation.report import charts
 from geocfm.evaluation.report.content import Report
@@ -107,7 +107,21 @@ def calibration_section(report: Report) -> Html:
             f"{count(found.fitted_on, 'occurrence')} of the validation tiles, makes the map "
             f"{sharper} (density to that power). On the held-out tiles the distance is then "
             f"{100 * found.after.distance:.0f} instead of {100 * found.before.distance:.0f} "
-            f"points, and the log likelihood {found.gain:+.2f} nats per occurrence. It is told "
-            "here only: no map is changed by it, and the ranking of ground stays as it is."
+            f"points, and the log likelihood {found.gain:+.2f} nats per occurrence."
         )
+        said.append(_how_to_apply(report, found))
     return element("div", shown, element("div", paragraphs(said)), class_="pair")
+
+
+def _how_to_apply(report: Report, found: Calibration) -> str:
+    """What to do with the temperature. The map may have been made with one, which then counts."""
+    assert found.after is not None
+    given = float(report.provenance.get("job", {}).get("temperature") or 1.0)
+    changes = "changes the contrast of a map, not the ranking of the ground within it"
+    if found.gain is None or found.gain <= 0:
+        return f"As the held-out tiles gain nothing by it, leave it: a temperature {changes}."
+    wanted = min(given * found.after.temperature, MOST)
+    return (
+        f"The map here is without it; 'geocfm map --temperature {wanted:.2f}' (in QGIS the "
+        f"parameter Temperature of the map) makes one with it. A temperature {changes}."
+    )
