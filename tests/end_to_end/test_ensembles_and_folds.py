@@ -131,6 +131,11 @@ def test_an_ensemble_draws_and_is_evaluated(
     finish("evaluate", *given, *known, "--out", tmp_path / "evaluation")
     page = (tmp_path / "evaluation" / "report.html").read_text(encoding="utf-8")
     assert "Where the members of the ensemble disagree" in page
+    told = json.loads((tmp_path / "evaluation" / "report.json").read_text(encoding="utf-8"))
+    assert told["model"]["networks"] == 3
+    kept = [other.iterations for other in load_card(ensemble).others]
+    assert told["model"]["other_iterations"] == kept
+    assert "an ensemble of 3 networks" in " ".join(told["summary"]["found"])
 
 
 @pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="no such signal")

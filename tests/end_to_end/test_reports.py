@@ -109,6 +109,12 @@ def test_the_report_tells_what_the_evaluation_found(
     assert told["training"]["iterations"] == trained.iterations  # the log lies beside the model
     assert told["provenance"] == figures["provenance"]
     assert told["effort"] is None
+    trained_on = figures["train"]["occurrences"]
+    assert (
+        f"60 occurrences in occurrences.gpkg (it learned from the {trained_on} on"
+        in (told["summary"]["found"][0])
+    )
+    assert (told["model"]["networks"], told["model"]["other_iterations"]) == (1, [])
     card = load_card(trained.checkpoint)
     assert told["model"]["created"] == card.created
     page = (evaluated / "report.html").read_text(encoding="utf-8")
@@ -234,6 +240,7 @@ def test_a_region_of_one_tile_has_a_report_that_says_so(
     told = told_by(tmp_path / "m.report.json")
     assert (told["prediction_rate"], told["calibration"]) == (None, None)
     assert told["success_rate"]["low"] is None  # one tile
+    assert "on training tiles" not in told["model"]["learned_from"]  # all of them are
     assert told["training"]["best_validation"] is None
     assert "cannot be told" in told["summary"]["worth"][0]
     page = (tmp_path / "m.report.html").read_text(encoding="utf-8")

@@ -106,7 +106,7 @@ def make_report(
     points = found.occurrences.points
     held_out = densities_by_tile(evaluation, points, split, TEST)
     return Report(
-        model=_model_facts(found.name, card, found.layers.grid),
+        model=_model_facts(found),
         layers=tuple(
             LayerUsed(
                 name=layer.name,
@@ -133,21 +133,37 @@ def make_report(
     )
 
 
-def _model_facts(name: str, card: ModelCard, grid: Grid) -> ModelFacts:
+def _model_facts(found: Measured) -> ModelFacts:
+    card, grid, size = found.card, found.layers.grid, found.card.window_size
     roles: list[str] = [role for row in card.split.roles for role in row]
-    learned, size = card.occurrences, card.window_size
-    used = learned.counts.get("used", 0)
-    where = f" where {' and '.join(learned.where)}" if learned.where else ""
     return ModelFacts(
-        name=name,
+        name=found.name,
         preset=card.settings.preset,
         created=card.created,
         seed=card.seed,
+        networks=1 + len(card.others),
         iterations=card.iterations,
+        other_iterations=tuple(other.iterations for other in card.others),
         window=f"{size} x {size} cells ({_across(size, grid)} across)",
         grid=grid.describe(),
         tiles={role: roles.count(role) for role in ROLES},
-        learned_from=f"{used:,} occurrences in {learned.source}{where}",
+        learned_from=_learned_from(card, found.evaluation),
+    )
+
+
+def _learned_from(card: ModelCard, evaluation: Evaluation) -> str:
+    """The occurrences that a model was made from, and how many of them it learned from itself."""
+    learned, trained = card.occurrences, evaluation.train.count
+    used = learned.counts.get("used", 0)
+    where = f" where {' and '.join(learned.where)}" if learned.where else ""
+    said = f"{used:,} occurrences in {learned.source}{where}"
+    # of others than those that it was trained with, nobody knows how many
+    same = trained + evaluation.validation.count + evaluation.test.count == used
+    if not same or trained == used:
+        return said
+    return (
+        f"{said} (it learned from the {trained:,} on training tiles; the others chose its best "
+        "moment, or judge it)"
     )
 
 

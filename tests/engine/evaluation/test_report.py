@@ -282,6 +282,24 @@ def test_it_is_said_how_to_apply_the_temperature(report: Report) -> None:
     assert "--temperature" not in said
 
 
+def test_an_ensemble_is_told_as_one(report: Report, page: Page) -> None:
+    several = replace(report.model, networks=3, other_iterations=(68, 1070))
+    told = page_of(replace(report, model=several))
+    assert "an ensemble of 3 networks, and the map is their mean" in told.texts["summary"]
+    for words in (
+        "Loss of the first network on training tiles",
+        "200 iterations in 1.0 min, by the first network",
+        "(of the first network; those of the others are of iteration 68, 1,070)",
+        "3, each from another start",
+    ):
+        assert words in told.texts["training"]
+    for section in ("importance", "targets"):
+        assert "Of the 3 networks the first is asked" in told.texts[section]
+    copied = page_of(replace(report, model=several, training=None))
+    assert "iteration 120 (of the first network; those of" in copied.texts["training"]
+    assert "network" not in page.texts["training"] + page.texts["importance"]
+
+
 def test_the_same_content_gives_the_same_page(report: Report) -> None:
     assert report_page(report, pictures_of(report)) == report_page(report, pictures_of(report))
 

@@ -53,11 +53,13 @@ class ModelFacts:
     preset: str
     created: str
     seed: int
-    iterations: int  # of the weights that were kept
+    networks: int  # more than one are an ensemble, whose map is their mean
+    iterations: int  # of the weights that were kept; of an ensemble, those of the first network
+    other_iterations: tuple[int, ...]  # those of its further networks
     window: str  # "48 x 48 cells (24 km across)"
     grid: str
     tiles: dict[str, int]  # by role
-    learned_from: str  # "255 occurrences in gold.gpkg"
+    learned_from: str  # "255 occurrences in gold.gpkg", and how many of them on training tiles
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,6 @@ from geocfm.evaluation.rates import Estimate
 from geocfm.evaluation.report import charts
 from geocfm.evaluation.report.content import (
     Baselines,
-    Extras,
     Report,
     TargetRow,
 )
@@ -32,10 +31,11 @@ MOST_TARGETS = 25  # shown; all of them are in the JSON file
 BAR = (260, 16)  # px
 
 
-def of_the_map(extras: Extras) -> Iterator[Section]:
+def of_the_map(report: Report) -> Iterator[Section]:
     """What can be seen on maps: targets, uncertainty."""
+    extras = report.extras
     if extras.targets:
-        yield Section("targets", "Targets", _targets(extras.targets))
+        yield Section("targets", "Targets", _targets(extras.targets, _asked(report)))
     if extras.uncertainty:
         maps = [
             figure(picture(one.png, "png", one.title), f"{one.title}. {one.caption}", "map")
@@ -64,13 +64,21 @@ def of_the_worth(report: Report) -> Iterator[Section]:
         yield Section("baselines", "Other methods on the same tiles", _beside(report, baselines))
 
 
-def of_the_layers(extras: Extras) -> Iterator[Section]:
+def of_the_layers(report: Report) -> Iterator[Section]:
     """Which layers matter, or why that cannot be told."""
-    if extras.importance is not None:
-        yield Section("importance", "Which layers matter", _importance(extras.importance))
+    found = report.extras.importance
+    if found is not None:
+        yield Section("importance", "Which layers matter", _importance(found, _asked(report)))
 
 
-def _targets(targets: Sequence[TargetRow]) -> Html:
+def _asked(report: Report) -> str:
+    """Which network of an ensemble tells of layers; empty for a model of one."""
+    if report.model.networks == 1:
+        return ""
+    return f" Of the {report.model.networks} networks the first is asked which layers matter."
+
+
+def _targets(targets: Sequence[TargetRow], asked: str) -> Html:
     best = sorted(targets, key=lambda target: target.rank)
     head = ["rank", "area, km²", "share of the density", "lift", "uncertainty"]
     head += ["nearest known, km", "known inside", "layers that matter"]
@@ -90,7 +98,7 @@ def _targets(targets: Sequence[TargetRow]) -> Html:
     left = f" Of {len(best):,} the best {MOST_TARGETS} are shown." if len(best) > len(rows) else ""
     said = (
         "Connected ground of high density, the best first. Lift: its mean density over the "
-        f"background's.{left}"
+        f"background's.{left}{asked}"
     )
     return joined([paragraph(said), table(head, rows, class_="numbers wide")])
 
@@ -131,7 +139,7 @@ def _lead(lead: Estimate | None) -> str:
     return f"{100 * lead.value:+.0f}{ends}"
 
 
-def _importance(found: Importance) -> Html:
+def _importance(found: Importance, asked: str) -> Html:
     if not found.layers:
         return paragraph(found.sentence(), "note")
     ordered = sorted(found.layers, key=lambda one: -one.loss_nats)
@@ -149,7 +157,7 @@ def _importance(found: Importance) -> Html:
     said = (
         f"How much worse the model finds {found.whose} occurrences when a layer is shuffled in "
         "blocks: nats per occurrence, more is more important. An interval that reaches below 0 "
-        "may mean that the layer does not matter, or that another one says the same."
+        f"may mean that the layer does not matter, or that another one says the same.{asked}"
     )
     head = ["layer", "loss, nats", "95 % interval", ""]
     return joined([paragraphs([found.sentence(), said]), table(head, rows)])

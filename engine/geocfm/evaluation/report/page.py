@@ -78,11 +78,11 @@ def report_page(report: Report, pictures: Pictures) -> str:
 def _sections(report: Report, pictures: Pictures) -> Iterator[Section]:
     yield Section("summary", "Summary", _summary(report, summarise(report)))
     yield Section("map", "The map", _map(report, pictures))
-    yield from extra_sections.of_the_map(report.extras)
+    yield from extra_sections.of_the_map(report)
     yield Section("prediction", "How well it predicts", prediction_section(report))
     yield from extra_sections.of_the_worth(report)
     yield Section("calibration", "Calibration", calibration_section(report))
-    yield from extra_sections.of_the_layers(report.extras)
+    yield from extra_sections.of_the_layers(report)
     yield Section("used", "What was used", used_section(report, pictures))
     yield Section("training", "Training", training_section(report))
     yield Section("provenance", "How this was made", provenance_section(report))

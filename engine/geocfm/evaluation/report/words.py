@@ -62,6 +62,8 @@ def captured_at(rates: RateCurve, share: float) -> CapturedAt:
 def _found(report: Report) -> Iterator[str]:
     layers = count(len(report.layers), "layer")
     yield f"The model was made from {report.model.learned_from}, and {layers}."
+    if report.model.networks > 1:
+        yield f"It is an ensemble of {report.model.networks} networks, and the map is their mean."
     found = report.map
     yield (
         f"The map covers {found.area_km2:,.0f} km². Half of the density that it predicts lies on "
