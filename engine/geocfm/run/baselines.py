@@ -22,6 +22,7 @@ from geocfm.evaluation.baselines.networks import UNetBaseline
 from geocfm.evaluation.benchmark.flow_method import FlowView
 from geocfm.evaluation.capture import CaptureCurve
 from geocfm.evaluation.comparison import (
+    FEW_TILES,
     Captured,
     Difference,
     held_out_captured,
@@ -334,7 +335,8 @@ def _verdict(title: str, gap: Difference, comparisons: int) -> str:
         ahead = f"{title} is {points} ahead of GeoCFM"
     else:
         ahead = f"GeoCFM and {title}, the best of the others, are level"
+    told = f" ({interval})" if gap.tiles >= FEW_TILES else ""
     return (
         f"Whether GeoCFM earned its keep cannot be told: {ahead}, but {seen} are too few to tell "
-        f"that from chance ({interval})."
+        f"that from chance{told}."
     )

@@ -10,6 +10,8 @@ from typing import Any
 from xml.etree import ElementTree
 
 import pytest
+from geocfm.evaluation.rates import Estimate
+from geocfm.evaluation.report.charts import rates_chart
 from geocfm.evaluation.report.content import Extras, LeftOut, Report
 from geocfm.evaluation.report.markup import element
 from geocfm.evaluation.report.page import report_json, report_page
@@ -224,10 +226,40 @@ def test_one_tile_has_no_interval_and_it_is_said(report: Report) -> None:
     page = page_of(replace(report, prediction_rate=alone))
     assert "All of these lie on one tile, so no interval can be given" in page.texts["summary"]
     assert "of one tile there is none" in page.texts["prediction"]
-    few = replace(report.prediction_rate, tiles=2)
-    said = " ".join(summarise(replace(report, prediction_rate=few)).worth)
+    few = replace(report, prediction_rate=replace(report.prediction_rate, tiles=2))
+    said = " ".join(summarise(few).worth)
     assert "They lie on 2 tiles only" in said
     assert "tiles only" not in " ".join(summarise(report).worth)
+
+
+def test_of_few_tiles_no_interval_is_shown_beside_another(report: Report, page: Page) -> None:
+    assert report.prediction_rate is not None
+    few = replace(report, prediction_rate=replace(report.prediction_rate, tiles=2))
+    held_out = summarise(few).worth[1]
+    assert held_out.startswith("On held-out tiles")
+    assert "interval" not in held_out
+    assert "2 tiles only, too few tiles for an interval" in summarise(few).worth[2]
+    told, bare = page_of(few), page_of(few).texts["prediction"]
+    ends = report.prediction_rate.under_curve
+    assert ends.low is not None
+    shown = f"({ends.low:.2f} to {ends.high:.2f})"
+    assert shown in page.texts["prediction"]
+    assert shown not in bare
+    assert "fewer than 6 are too few tiles for an interval" in bare
+    assert "Where occurrences lie on fewer than 6 tiles there is none" in bare
+    assert "The band holds" in page.texts["calibration"]
+    assert "The band holds" not in told.texts["calibration"]
+    assert "-12 (-40 to +20)" in page.texts["baselines"]
+    assert "-12 (too few tiles)" in told.texts["baselines"]
+    assert "-40" not in told.texts["baselines"]
+    behind, rows = Estimate(-0.12, -0.4, -0.1), report.extras.baselines
+    assert rows is not None
+    decided = replace(rows, rows=(replace(rows.rows[0], lead=behind),))
+    extras = Extras(baselines=decided)
+    assert "-12 (-40 to -10)" in page_of(replace(few, extras=extras)).texts["baselines"]
+    charts = [rates_chart(one, None) for one in (report.prediction_rate, few.prediction_rate)]
+    assert b"FillBetween" in charts[0]
+    assert b"FillBetween" not in charts[1]
 
 
 def test_what_is_no_number_is_null_in_the_json(report: Report) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from geocfm.evaluation.capture import REPORTED_SHARES
+from geocfm.evaluation.comparison import FEW_TILES
 from geocfm.evaluation.importance import Importance, LayerImportance
 from geocfm.evaluation.rates import Estimate
 from geocfm.evaluation.report import charts
@@ -48,7 +49,7 @@ def of_the_worth(report: Report) -> Iterator[Section]:
     """What else is known of how good the map is: cross-validation, other methods."""
     pooled, baselines = report.extras.cross_validation, report.extras.baselines
     if pooled is not None:
-        band = " The band is 95 %, by drawing whole tiles anew." if pooled.low else ""
+        band = " The band is 95 %, by drawing whole tiles anew." if pooled.enough_tiles else ""
         shown = figure(
             picture(charts.cross_validation_chart(pooled), "svg+xml", "Cross-validated rate"),
             f"Every tile judged by a model that never saw it: {pooled.occurrences:,} occurrences "
@@ -117,25 +118,28 @@ def _beside(report: Report, baselines: Baselines) -> Html:
         parts.append(figure(chart, caption, class_="chart"))
     for row in baselines.rows:
         captured = [f"{100 * share:.0f} %" for share in row.captured]
-        rows.append([row.title, *captured, f"{row.under_curve:.2f}", _lead(row.lead)])
+        lead = _lead(row.lead, few=own is not None and not own.enough_tiles)
+        rows.append([row.title, *captured, f"{row.under_curve:.2f}", lead])
     said = (
         "All were fitted on the model's training tiles and measured on its held-out tiles: the "
         "share of the occurrences in the best 1, 5, 10 and 20 % of the area. Lead: what GeoCFM "
         "captures more in the best 10 %, in points, with the interval that holds for all "
-        "comparisons together."
+        f"comparisons together; where it could be none, fewer than {FEW_TILES} tiles cannot tell."
     )
     words = element("div", paragraphs([*baselines.sentences[-1:], said]))
     shown = element("div", *parts, words, class_="pair")
     return joined([shown, table(head, rows, class_="numbers")])
 
 
-def _lead(lead: Estimate | None) -> str:
-    """+12 (-3 to +27), in points."""
+def _lead(lead: Estimate | None, *, few: bool) -> str:
+    """+12 (-3 to +27), in points. few: tiles, whose wide interval says no more than that."""
     if lead is None:
         return ""
     ends = ""
     if lead.low is not None and lead.high is not None:
         ends = f" ({100 * lead.low:+.0f} to {100 * lead.high:+.0f})"
+        if few and lead.low <= 0 <= lead.high:
+            ends = " (too few tiles)"
     return f"{100 * lead.value:+.0f}{ends}"
 
 

@@ -10,7 +10,6 @@ from geocfm.evaluation.rates import CapturedAt, Estimate, RateCurve
 from geocfm.evaluation.report.content import Report
 
 HEADLINE_SHARE = 0.1  # of the area
-FEW_TILES = 6  # fewer tell little of other tiles, and their interval is too narrow
 BY_HEART = 0.05  # captured more on training tiles than on held-out ones that is worth a word
 WITHIN_LUCK = 1.5  # times the distance of a perfect map's calibration that luck may explain
 SHARP = 0.02  # mean distance to one side of the diagonal that is worth a word
@@ -120,7 +119,7 @@ def _worth(report: Report) -> Iterator[str]:
 def _captures(rates: RateCurve) -> str:
     """The rest of a sentence: what the best ground holds."""
     best = captured_at(rates, HEADLINE_SHARE).captured
-    sure = f" (95 % interval {interval(best)})" if interval(best) else ""
+    sure = f" (95 % interval {interval(best)})" if rates.enough_tiles else ""
     return (
         f"the best {percent(HEADLINE_SHARE)} of the area holds {percent(best.value)} of the "
         f"{count(rates.occurrences, 'occurrence')}{sure}; chance would hold "
@@ -134,10 +133,10 @@ def _few_tiles(rates: RateCurve) -> Iterator[str]:
             "All of these lie on one tile, so no interval can be given, and another tile may tell "
             "another story."
         )
-    elif rates.tiles < FEW_TILES:
+    elif not rates.enough_tiles:
         yield (
-            f"They lie on {rates.tiles} tiles only: others may tell another story, and the "
-            "interval is narrower than it should be."
+            f"They lie on {rates.tiles} tiles only, too few tiles for an interval: others may tell "
+            "another story."
         )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from geocfm.evaluation.calibration import LEAST, MOST, Calibration
+from geocfm.evaluation.comparison import FEW_TILES
 from geocfm.evaluation.rates import RateCurve
 from geocfm.evaluation.report import charts
 from geocfm.evaluation.report.content import Report
@@ -75,9 +76,13 @@ def _band_words(*curves: RateCurve | None) -> str:
     there = [curve for curve in curves if curve is not None]
     if all(curve.low is None for curve in there):
         return "All occurrences lie on one tile, so there are no bands."
+    if not any(curve.enough_tiles for curve in there):
+        return "There are too few tiles with occurrences for bands."
     said = "Bands: 95 %, by drawing whole tiles anew."
     if any(curve.low is None for curve in there):
         said += " Where all occurrences lie on one tile there is none."
+    elif not all(curve.enough_tiles for curve in there):
+        said += f" Where occurrences lie on fewer than {FEW_TILES} tiles there is none."
     return said
 
 
@@ -87,9 +92,10 @@ def calibration_section(report: Report) -> Html:
     if found is None:
         folds = report.extras.cross_validation is not None
         return paragraph(NOT_OF_FOLDS if folds else NO_HELD_OUT, "note")
-    band = " The band holds 95 % of what other draws of tiles give." if found.low else ""
+    banded = report.prediction_rate is not None and report.prediction_rate.enough_tiles
+    band = " The band holds 95 % of what other draws of tiles give." if banded else ""
     shown = figure(
-        picture(charts.calibration_chart(found), "svg+xml", "Calibration curve"),
+        picture(charts.calibration_chart(found, banded=banded), "svg+xml", "Calibration curve"),
         "Ground is taken from the densest on. Its share of the map's density should be its share "
         f"of the held-out occurrences; below the diagonal the map promises too much.{band}",
         class_="chart",
