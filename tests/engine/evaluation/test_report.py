@@ -127,7 +127,7 @@ def test_the_summary_agrees_with_the_json(report: Report, page: Page) -> None:
         f"{told['prediction_area']['normalised_density']:.1f} normalised density",
         f"{rates['under_curve']['value']:.2f} area under",
         f"{100 * told['calibration']['before']['distance']:.0f} points",
-        "the best has 12.2 km² and 17.3 times",
+        "the best has 12.2 km² and 17.3 times the regional mean density",
     ):
         assert words in said, words
     for sentences in told["summary"].values():
@@ -280,6 +280,8 @@ def test_targets_are_ranked_and_the_best_ones_shown(report: Report) -> None:
     ranks = re.findall(r"(\d+)\s+12.25", page.texts["targets"])
     assert ranks == [str(number) for number in range(1, 26)]
     assert "Of 60 the best 25 are shown" in page.texts["targets"]
+    assert "so many times the regional mean" in page.texts["targets"]
+    assert "background" not in page.texts["targets"] + page.texts["summary"]
 
 
 def test_the_tiles_that_tell_which_layers_matter_are_named(report: Report, page: Page) -> None:

@@ -119,7 +119,7 @@ class TargetRow:
     rank: int
     area_km2: float
     mass_share: float  # of the predicted density
-    lift: float  # mean density over the background's
+    lift: float  # mean density over that of the map
     uncertainty: float | None
     nearest_known_km: float | None
     known_inside: int

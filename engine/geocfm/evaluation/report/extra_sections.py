@@ -98,8 +98,8 @@ def _targets(targets: Sequence[TargetRow], asked: str) -> Html:
     ]
     left = f" Of {len(best):,} the best {MOST_TARGETS} are shown." if len(best) > len(rows) else ""
     said = (
-        "Connected ground of high density, the best first. Lift: its mean density over the "
-        f"background's.{left}{asked}"
+        "Connected ground of high density, the best first. Lift: so many times the regional mean "
+        f"is its mean density.{left}{asked}"
     )
     return joined([paragraph(said), table(head, rows, class_="numbers wide")])
 

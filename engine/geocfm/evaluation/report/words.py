@@ -74,7 +74,7 @@ def _found(report: Report) -> Iterator[str]:
         number = len(report.extras.targets)
         yield (
             f"{count(number, 'target')} {'is' if number == 1 else 'are'} outlined; the best has "
-            f"{best.area_km2:,.1f} km² and {best.lift:,.1f} times the density of the background."
+            f"{best.area_km2:,.1f} km² and {best.lift:,.1f} times the regional mean density."
         )
 
 
