@@ -106,6 +106,11 @@ def test_the_report_tells_what_the_evaluation_found(
     assert [layer["name"] for layer in told["layers"]] == ["ridge", "slope", "noise"]
     hole = 14 * 18 / 12_000
     assert [layer["coverage"] for layer in told["layers"]] == pytest.approx([1 - hole] * 3)
+    targets = told["extras"]["targets"]
+    assert targets
+    places = small_region.grid.to_pixel(*np.array([(one["x"], one["y"]) for one in targets]).T)
+    assert np.allclose(places % 1, 0.5)  # centres of cells
+    assert ((places > 0) & (places < (100, 120))).all()
     assert told["training"]["iterations"] == trained.iterations  # the log lies beside the model
     assert told["provenance"] == figures["provenance"]
     assert told["effort"] is None

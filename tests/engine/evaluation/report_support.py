@@ -130,8 +130,8 @@ def all_extras() -> Extras:
             by_head=True,
         ),
         targets=(
-            TargetRow(2, 3.5, 0.02, 6.1, None, None, 0, NASTY),
-            TargetRow(1, 12.25, 0.081, 17.3, 0.21, 4.56, 3, "magnetics"),
+            TargetRow(2, 500_050.0, 6_999_950.0, 3.5, 0.02, 6.1, None, None, 0, NASTY),
+            TargetRow(1, 117.125, -27.5, 12.25, 0.081, 17.3, 0.21, 4.56, 3, "magnetics"),
         ),
         uncertainty=(MapPicture("Disagreement", f"Of three models, {NASTY}.", PNG),),
     )

@@ -277,9 +277,12 @@ def test_targets_are_ranked_and_the_best_ones_shown(report: Report) -> None:
     row = report.extras.targets[1]
     many = tuple(replace(row, rank=number) for number in range(60, 0, -1))
     page = page_of(replace(report, extras=Extras(targets=many)))
-    ranks = re.findall(r"(\d+)\s+12.25", page.texts["targets"])
+    ranks = re.findall(r"(\d+)\s+117.125\s+-27.5\s+12.2\s", page.texts["targets"])
     assert ranks == [str(number) for number in range(1, 26)]
     assert "Of 60 the best 25 are shown" in page.texts["targets"]
+    large = replace(report.extras.targets[0], area_km2=1032.25)
+    said = page_of(replace(report, extras=Extras(targets=(large,)))).texts["targets"]
+    assert re.search(r"2\s+500050\s+6999950\s+1,032\s+2.0 %", said)
     assert "so many times the regional mean" in page.texts["targets"]
     assert "background" not in page.texts["targets"] + page.texts["summary"]
 
@@ -349,6 +352,6 @@ def test_numbers_are_written_for_people() -> None:
     assert [percent(share) for share in (0.68, 0.056, 0.0996, 0.0, 1.0)] == [
         *("68 %", "5.6 %", "10 %", "0 %", "100 %"),
     ]
-    assert [rounded(n) for n in (27_548.2, 3.1234, 0.015632, -1234.5, 2.5e9)] == [
-        *("27,548", "3.12", "0.0156", "-1,234", "2.5e+09"),
+    assert [rounded(n) for n in (27_548.2, 3.1234, 0.015632, -1234.5, 2.5e9, 999.7)] == [
+        *("27,548", "3.12", "0.0156", "-1,234", "2.5e+09", "1,000"),
     ]

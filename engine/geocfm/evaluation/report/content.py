@@ -117,6 +117,8 @@ class TargetRow:
     """One target area."""
 
     rank: int
+    x: float  # of the cell at its centre, in the CRS of the map
+    y: float
     area_km2: float
     mass_share: float  # of the predicted density
     lift: float  # mean density over that of the map

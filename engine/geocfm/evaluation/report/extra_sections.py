@@ -26,7 +26,7 @@ from geocfm.evaluation.report.markup import (
 )
 from geocfm.evaluation.report.rates_table import rates_table
 from geocfm.evaluation.report.section import Section
-from geocfm.evaluation.report.words import count, percent
+from geocfm.evaluation.report.words import count, percent, rounded
 
 MOST_TARGETS = 25  # shown; all of them are in the JSON file
 BAR = (260, 16)  # px
@@ -81,12 +81,13 @@ def _asked(report: Report) -> str:
 
 def _targets(targets: Sequence[TargetRow], asked: str) -> Html:
     best = sorted(targets, key=lambda target: target.rank)
-    head = ["rank", "area, km²", "share of the density", "lift", "uncertainty"]
+    head = ["rank", "x", "y", "area, km²", "share of the density", "lift", "uncertainty"]
     head += ["nearest known, km", "known inside", "layers that matter"]
     rows = [
         [
             str(one.rank),
-            f"{one.area_km2:,.2f}",
+            *(f"{one.x:.12g}", f"{one.y:.12g}"),  # as QGIS takes them
+            rounded(one.area_km2),
             percent(one.mass_share),
             f"{one.lift:,.1f}",
             "" if one.uncertainty is None else f"{one.uncertainty:.2f}",
@@ -99,7 +100,8 @@ def _targets(targets: Sequence[TargetRow], asked: str) -> Html:
     left = f" Of {len(best):,} the best {MOST_TARGETS} are shown." if len(best) > len(rows) else ""
     said = (
         "Connected ground of high density, the best first. Lift: so many times the regional mean "
-        f"is its mean density.{left}{asked}"
+        "is its mean density; x and y: the cell at its centre, in the coordinates of the map."
+        f"{left}{asked}"
     )
     return joined([paragraph(said), table(head, rows, class_="numbers wide")])
 

@@ -45,7 +45,7 @@ def interval(estimate: Estimate) -> str:
 
 def rounded(value: float) -> str:
     """Three digits or the whole part: 27,500, 3.12, 0.0156."""
-    return f"{value:,.0f}" if 1000 <= abs(value) < 1e7 else f"{value:.3g}"
+    return f"{value:,.0f}" if 999.5 <= abs(value) < 1e7 else f"{value:.3g}"
 
 
 def count(number: int, one: str) -> str:
@@ -74,7 +74,7 @@ def _found(report: Report) -> Iterator[str]:
         number = len(report.extras.targets)
         yield (
             f"{count(number, 'target')} {'is' if number == 1 else 'are'} outlined; the best has "
-            f"{best.area_km2:,.1f} km² and {best.lift:,.1f} times the regional mean density."
+            f"{rounded(best.area_km2)} km² and {best.lift:,.1f} times the regional mean density."
         )
 
 
