@@ -58,6 +58,11 @@ class LayerImportance:
     occurrences: int
     tiles: int
 
+    @property
+    def told(self) -> bool:
+        """Whether the loss can be told from 0."""
+        return self.low is not None and self.low > 0
+
 
 @dataclass(frozen=True)
 class Importance:

@@ -33,11 +33,10 @@ def importance_figure(importance: Importance) -> Figure:
         axes.set_axis_off()
         return figure
     places = range(len(shown))
-    told = [layer.low is not None and layer.low > 0 for layer in shown]
     axes.barh(
         places,
         [layer.loss_nats for layer in shown],
-        color=[MATTERS if matters else UNTOLD for matters in told],
+        color=[MATTERS if layer.told else UNTOLD for layer in shown],
         height=0.7,
     )
     for place, layer in zip(places, shown, strict=True):

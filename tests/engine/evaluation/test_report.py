@@ -11,8 +11,9 @@ from xml.etree import ElementTree
 
 import pytest
 from geocfm.evaluation.rates import Estimate
-from geocfm.evaluation.report.charts import rates_chart
+from geocfm.evaluation.report.charts import prediction_area_chart, rates_chart
 from geocfm.evaluation.report.content import Extras, LeftOut, Report
+from geocfm.evaluation.report.extra_sections import MATTERS, UNTOLD
 from geocfm.evaluation.report.markup import element
 from geocfm.evaluation.report.page import report_json, report_page
 from geocfm.evaluation.report.words import percent, rounded, summarise
@@ -335,6 +336,25 @@ def test_an_ensemble_is_told_as_one(report: Report, page: Page) -> None:
     copied = page_of(replace(report, model=several, training=None))
     assert "iteration 120 (of the first network; those of" in copied.texts["training"]
     assert "network" not in page.texts["training"] + page.texts["importance"]
+
+
+def test_layers_that_cannot_be_told_from_none_have_pale_bars(report: Report, page: Page) -> None:
+    found = report.extras.importance
+    assert found is not None
+    sure, _ = found.layers
+    layers = (sure, replace(sure, layer="b", low=-0.01), replace(sure, layer="c", low=None))
+    bars = page_of(replace(report, extras=Extras(importance=replace(found, layers=layers))))
+    fills = [given["fill"] for tag, given in bars.tags if tag == "rect"]
+    assert fills == [MATTERS, UNTOLD, UNTOLD]
+    assert "Pale bars cannot be told from 0" in page.texts["importance"]
+
+
+def test_the_label_of_the_crossing_stands_before_the_curves(report: Report) -> None:
+    assert report.prediction_area is not None
+    svg = prediction_area_chart(report.prediction_area).decode()
+    label = svg[: svg.index("% of occurrences -->")].rpartition('<g id="text_')[2]
+    assert 'id="patch_' in label  # its box
+    assert "fill: #ffffff" in label
 
 
 def test_the_same_content_gives_the_same_page(report: Report) -> None:

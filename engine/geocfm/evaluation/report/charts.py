@@ -158,6 +158,8 @@ def prediction_area_chart(found: PredictionArea) -> bytes:
             ha="left" if right else "right",
             va="center",
             fontsize=8.5,
+            # a curve may run behind it
+            bbox={"boxstyle": "round,pad=0.2", "fc": "white", "ec": "none", "alpha": 0.85},
         )
         axes.set(
             xscale="log",

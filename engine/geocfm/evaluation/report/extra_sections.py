@@ -30,6 +30,7 @@ from geocfm.evaluation.report.words import count, percent, rounded
 
 MOST_TARGETS = 25  # shown; all of them are in the JSON file
 BAR = (260, 16)  # px
+MATTERS, UNTOLD = "#30638e", "#c3ced8"  # whether a loss can be told from 0
 
 
 def of_the_map(report: Report) -> Iterator[Section]:
@@ -162,8 +163,8 @@ def _importance(found: Importance, asked: str) -> Html:
     ]
     said = (
         f"How much worse the model finds {found.whose} occurrences when a layer is shuffled in "
-        "blocks: nats per occurrence, more is more important. An interval that reaches below 0 "
-        f"may mean that the layer does not matter, or that another one says the same.{asked}"
+        "blocks: nats per occurrence, more is more important. Pale bars cannot be told from 0: the "
+        f"layer does not matter, or another one says the same.{asked}"
     )
     head = ["layer", "loss, nats", "95 % interval", ""]
     return joined([paragraphs([found.sentence(), said]), table(head, rows)])
@@ -180,7 +181,7 @@ def _bar(one: LayerImportance, low: float, high: float) -> Html:
     start, end = sorted((place(0.0), place(one.loss_nats)))
     shapes = [
         f'<rect x="{start:.1f}" y="3" width="{end - start:.1f}" height="{height - 6}" '
-        'fill="#30638e"/>',
+        f'fill="{MATTERS if one.told else UNTOLD}"/>',
         f'<line x1="{place(0.0):.1f}" x2="{place(0.0):.1f}" y1="0" y2="{height}" '
         'stroke="#23282b"/>',
     ]
