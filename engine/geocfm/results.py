@@ -41,7 +41,7 @@ def results_of(job: WritingJob) -> list[Path]:
     out: Path = job.out
     if isinstance(job, TrainJob):
         ends = (f"last{out.suffix}", "log.jsonl", "preview.png", OCCURRENCES)
-        folds = fold_results(job) if job.folds else ()
+        folds = fold_results(job.out) if job.folds else ()
         return [out, *(_beside(out, end) for end in ends), *folds, *report_of(job)]
     if isinstance(job, EvaluateJob):
         names = [*FIGURES, OCCURRENCES] + [IMPORTANCE] * (not job.skip_importance)
@@ -66,9 +66,9 @@ def read_paths(job: Job) -> dict[str, Path]:
     return {name: path for name, path in job if isinstance(path, Path) and path not in written}
 
 
-def fold_results(job: TrainJob) -> tuple[Path, Path]:
-    """What cross-validation leaves beside the model: the out-of-fold map, and its figures."""
-    return _beside(job.out, "folds.tif"), _beside(job.out, "folds.json")
+def fold_results(model: Path) -> tuple[Path, Path]:
+    """What cross-validation leaves beside a model: the out-of-fold map, and its figures."""
+    return _beside(model, "folds.tif"), _beside(model, "folds.json")
 
 
 def report_of(job: TrainJob | EvaluateJob) -> list[Path]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ import safetensors
 from child_process import read_until, started
 from geocfm.data.split import ROLES
 from geocfm.model.checkpoint import load_card
+from geocfm.run.folds import read_pooled_rates
 from numpy.typing import NDArray
 from small_data import TINY, TINY_NETWORK, SmallRegion, json_lines, run_geocfm
 
@@ -129,6 +131,11 @@ def test_an_ensemble_draws_and_is_evaluated(
     finish("evaluate", *given, *known, "--out", tmp_path / "evaluation")
     page = (tmp_path / "evaluation" / "report.html").read_text(encoding="utf-8")
     assert "Where the members of the ensemble disagree" in page
+    told = json.loads((tmp_path / "evaluation" / "report.json").read_text(encoding="utf-8"))
+    assert told["model"]["networks"] == 3
+    kept = [other.iterations for other in load_card(ensemble).others]
+    assert told["model"]["other_iterations"] == kept
+    assert "an ensemble of 3 networks" in " ".join(told["summary"]["found"])
 
 
 @pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="no such signal")
@@ -173,7 +180,55 @@ def test_folds_map_every_tile_by_a_model_that_has_not_seen_it(
     assert rates["under_curve"]["value"] == pytest.approx(1 - np.mean(denser), abs=0.01)
     captured = {one["area_share"]: one["captured"]["value"] for one in rates["at"]}
     assert captured[0.1] == pytest.approx(np.mean(np.array(denser) < 0.1), abs=0.03)
-    assert (tmp_path / "model.report.html").exists()
+    told = json.loads((tmp_path / "model.report.json").read_text(encoding="utf-8"))
+    assert told["extras"]["cross_validation"] == rates
+    assert told["summary"]["worth"][0].startswith("Cross-validated")
+    assert "cannot be told" not in " ".join(told["summary"]["worth"])
+    page = (tmp_path / "model.report.html").read_text(encoding="utf-8")
+    assert "Which layers matter cannot be told: no occurrence" in page
+
+    # what judges the model is beside it, so evaluating it tells the same
+    given = (*small_region.raster_options, "--occurrences", small_region.occurrences)
+    events = finish("evaluate", "--checkpoint", out, *given, "--out", tmp_path / "own")
+    own = json.loads((tmp_path / "own" / "report.json").read_text(encoding="utf-8"))
+    assert own["extras"]["cross_validation"] == rates
+    assert own["summary"]["worth"] == told["summary"]["worth"]
+    assert "When it was made, cross-validation found" in notes(events)
+    assert not [event for event in events if "cannot be judged" in event.get("text", "")]
+    evaluated = json.loads((tmp_path / "own" / "evaluation.json").read_text(encoding="utf-8"))
+    assert evaluated["cross_validation"] == rates
+
+
+def test_the_folds_of_another_model_judge_none(trained: Any, tmp_path: Path) -> None:
+    card, figures = load_card(trained.checkpoint), tmp_path / "model.folds.json"
+    curve = {
+        "occurrences": 3,
+        "tiles": 2,
+        "area_km2": 5.0,
+        "area_of_half": 0.2,
+        "area_share": [0.0, 1.0],
+        "captured": [0.0, 1.0],
+        "low": None,
+        "high": None,
+        "at": [{"area_share": 0.1, "captured": {"value": 0.5, "low": None, "high": 1.0}}],
+        "under_curve": {"value": 0.8, "low": None, "high": None},
+    }
+    assert read_pooled_rates(figures, card) is None
+    for provenance, content in (
+        (card.provenance, curve),
+        ({"job": {}}, curve),
+        (card.provenance, {**curve, "at": 3}),
+        (card.provenance, None),
+    ):
+        text = json.dumps({"rates": content, "provenance": provenance})
+        figures.write_text(text, encoding="utf-8")
+        found = read_pooled_rates(figures, card)
+        right = provenance == card.provenance and content == curve
+        assert (found is not None) == right
+        if found is not None:
+            assert json.loads(json.dumps(asdict(found))) == curve
+    figures.write_text("[1", encoding="utf-8")
+    assert read_pooled_rates(figures, card) is None
 
 
 def test_folds_that_leave_nothing_to_learn_from_are_refused(

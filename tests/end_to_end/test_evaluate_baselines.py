@@ -11,11 +11,12 @@ from typing import Any
 import pytest
 import shapely
 from geocfm.errors import Cancelled
+from geocfm.evaluation.comparison import FEW_TILES, Difference
 from geocfm.events import Progressed, Reporter
 from geocfm.job import EvaluateJob, make_job
 from geocfm.model.checkpoint import load_card
 from geocfm.run import run_job
-from geocfm.run.baselines import iterations_done, settings_to_learn_by
+from geocfm.run.baselines import _verdict, iterations_done, settings_to_learn_by
 from small_data import SmallRegion, json_lines, run_geocfm, write_shapes
 
 CHOSEN = "uniform,rf,gbdt,ipp,ocsvm,retrieval-kde,unet-seg,unet-density"
@@ -118,11 +119,25 @@ def test_it_is_said_whether_the_model_earned_its_keep(
     assert title in verdict
     undecided = worst["low"] <= 0 <= worst["high"]
     assert ("cannot be told" in verdict) == undecided
-    assert "for all 8 comparisons together" in verdict
+    too_few = undecided and worst["tiles"] < FEW_TILES
+    assert ("for all 8 comparisons together" in verdict) == (not too_few)
+    if too_few:
+        assert "are too few to tell that from chance." in verdict
     for network in ("UNet-Seg", "UNet density"):
         said = f"{network} learns with the model's own settings, for 120 iterations."
         assert said in notes
         assert any(note.startswith(f"{network} did 120 iterations") for note in notes)
+
+
+def test_a_verdict_shows_no_interval_that_only_says_how_few_tiles_there_are() -> None:
+    few = Difference(-0.09, -1.0, 1.0, 53, 2)
+    said = _verdict("Poisson-LR", few, 10)
+    assert "cannot be told: Poisson-LR is 9 points ahead of GeoCFM, but the 53" in said
+    assert said.endswith("on 2 tiles are too few to tell that from chance.")
+    many = _verdict("Poisson-LR", Difference(-0.09, -0.3, 0.1, 53, 8), 10)
+    assert "for all 10 comparisons together: -30 to +10 points" in many
+    decided = _verdict("Poisson-LR", Difference(-0.3, -0.5, -0.1, 53, 3), 10)
+    assert "-50 to -10 points" in decided
 
 
 def test_networks_get_the_iterations_that_the_model_did(trained: Any, tmp_path: Path) -> None:

@@ -106,9 +106,20 @@ def test_the_report_tells_what_the_evaluation_found(
     assert [layer["name"] for layer in told["layers"]] == ["ridge", "slope", "noise"]
     hole = 14 * 18 / 12_000
     assert [layer["coverage"] for layer in told["layers"]] == pytest.approx([1 - hole] * 3)
+    targets = told["extras"]["targets"]
+    assert targets
+    places = small_region.grid.to_pixel(*np.array([(one["x"], one["y"]) for one in targets]).T)
+    assert np.allclose(places % 1, 0.5)  # centres of cells
+    assert ((places > 0) & (places < (100, 120))).all()
     assert told["training"]["iterations"] == trained.iterations  # the log lies beside the model
     assert told["provenance"] == figures["provenance"]
     assert told["effort"] is None
+    trained_on = figures["train"]["occurrences"]
+    assert (
+        f"60 occurrences in occurrences.gpkg (it learned from the {trained_on} on"
+        in (told["summary"]["found"][0])
+    )
+    assert (told["model"]["networks"], told["model"]["other_iterations"]) == (1, [])
     card = load_card(trained.checkpoint)
     assert told["model"]["created"] == card.created
     page = (evaluated / "report.html").read_text(encoding="utf-8")
@@ -234,6 +245,7 @@ def test_a_region_of_one_tile_has_a_report_that_says_so(
     told = told_by(tmp_path / "m.report.json")
     assert (told["prediction_rate"], told["calibration"]) == (None, None)
     assert told["success_rate"]["low"] is None  # one tile
+    assert "on training tiles" not in told["model"]["learned_from"]  # all of them are
     assert told["training"]["best_validation"] is None
     assert "cannot be told" in told["summary"]["worth"][0]
     page = (tmp_path / "m.report.html").read_text(encoding="utf-8")
@@ -281,6 +293,38 @@ def test_areas_are_those_of_the_cells_on_any_grid(
     assert told["map"]["area_km2"] == pytest.approx(km2.sum(), rel=1e-6)
     for layer in told["layers"]:
         assert layer["coverage"] == pytest.approx(km2.sum() / everywhere, rel=1e-6)
+
+
+def test_a_model_of_an_area_is_evaluated_inside_it(
+    geocfm: Geocfm, small_region: SmallRegion, tmp_path: Path
+) -> None:
+    grid, out = small_region.grid, tmp_path / "m.safetensors"
+    corners = [(20.5, 5.4), (94.4, 5.4), (94.4, 109.6), (5.4, 109.6)]
+    part = shapely.polygons(grid.to_world(corners))
+    area = write_shapes(tmp_path / "area.gpkg", [part], grid.crs)
+    assert "could not be made" not in done(geocfm(*training(small_region, out, "--aoi", area)))
+    own, again = tmp_path / "m.report.json", tmp_path / "evaluation" / "report.json"
+    done(geocfm(*evaluating(small_region, out, again.parent, "--baselines", "uniform")))
+    trained, evaluated = (without_time_and_place(told_by(path)) for path in (own, again))
+    assert 60 > trained["occurrences"]["used"] > 0
+    assert {"count": 60 - trained["occurrences"]["used"], "reason": "outside the grid"} in (
+        evaluated["occurrences"]["left_out"]
+    )
+    row, col = np.mgrid[:120, :100] + 0.5
+    cells = shapely.contains_xy(shapely.polygons(corners), col, row)
+    cells[30:44, 52:70] = False  # the hole
+    assert evaluated["map"]["area_km2"] == pytest.approx(cells.sum() / 100, rel=1e-3)
+    assert evaluated["extras"]["baselines"]["rows"][0]["title"] == "Uniform"
+    for told in (trained, evaluated):
+        told["extras"]["baselines"] = told["summary"]["worth"] = None
+    assert evaluated == trained
+
+    area.unlink()
+    warned = done(geocfm(*evaluating(small_region, out, tmp_path / "all", "--steps", 1)))
+    assert "area of interest that cannot be read any more" in warned
+    told = told_by(tmp_path / "all" / "report.json")
+    assert "cannot be read any more" in " ".join(told["summary"]["caveats"])
+    assert told["map"]["area_km2"] > evaluated["map"]["area_km2"]
 
 
 def test_a_copied_model_has_a_report_without_its_training_curves(

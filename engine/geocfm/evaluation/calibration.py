@@ -15,7 +15,7 @@ from scipy.optimize import brentq
 from geocfm.evaluation.capture import CaptureCurve, bin_logs
 from geocfm.evaluation.comparison import tile_band
 
-LEAST, MOST = 0.05, 20.0  # temperatures that are looked through
+LEAST, MOST = 0.05, 10.0  # temperatures that are looked through: all that a map can be made with
 LEVELS = np.linspace(0.0, 1.0, 101)  # nominal shares of the reported curve
 # E of the mean |Brownian bridge|: what so many independent occurrences give a perfect map, times
 # the root of their number

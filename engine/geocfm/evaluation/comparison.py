@@ -13,6 +13,7 @@ from geocfm.evaluation.evaluate import Evaluation
 
 CONFIDENCE = 0.95
 FEWEST_TILES = 2  # of which a spread can be told
+FEW_TILES = 6  # of fewer, an interval by drawing them anew is too narrow to be shown
 RESAMPLES = 2000  # of the tiles
 
 

@@ -58,6 +58,11 @@ class LayerImportance:
     occurrences: int
     tiles: int
 
+    @property
+    def told(self) -> bool:
+        """Whether the loss can be told from 0."""
+        return self.low is not None and self.low > 0
+
 
 @dataclass(frozen=True)
 class Importance:
@@ -69,6 +74,11 @@ class Importance:
     windows: int
     repetitions: int
     by_head: bool  # by the density head, or by the flow's exact density
+
+    @property
+    def whose(self) -> str:
+        """The occurrences that were looked at, by their tiles."""
+        return "held-out" if self.role == "test" else "validation"
 
     def to_dict(self) -> dict[str, object]:
         """For the JSON file."""
@@ -96,15 +106,14 @@ class Importance:
                 f"{'occurrence lies' if self.on_test < 2 else 'occurrences lie'} in a window of "
                 "the held-out tiles."
             )
-        whose = "held-out" if self.role == "test" else "validation"
         most = [layer for layer in self.layers if layer.loss_nats >= LEAST_SAID][:MOST_SAID]
         if not most:
             return (
-                f"No layer matters by itself: {whose} occurrences are as likely with any one of "
-                f"them replaced by that of other places.{instead}"
+                f"No layer matters by itself: {self.whose} occurrences are as likely with any one "
+                f"of them replaced by that of other places.{instead}"
             )
         losses = [f"{layer.loss_nats:.2f}" for layer in most]
-        losses[0] = f"{whose} occurrences are {losses[0]} nats less likely"
+        losses[0] = f"{self.whose} occurrences are {losses[0]} nats less likely"
         said = "; without ".join(
             f"{layer.layer} {loss}{_interval(layer)}"
             for layer, loss in zip(most, losses, strict=True)

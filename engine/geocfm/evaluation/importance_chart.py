@@ -33,11 +33,10 @@ def importance_figure(importance: Importance) -> Figure:
         axes.set_axis_off()
         return figure
     places = range(len(shown))
-    told = [layer.low is not None and layer.low > 0 for layer in shown]
     axes.barh(
         places,
         [layer.loss_nats for layer in shown],
-        color=[MATTERS if matters else UNTOLD for matters in told],
+        color=[MATTERS if layer.told else UNTOLD for layer in shown],
         height=0.7,
     )
     for place, layer in zip(places, shown, strict=True):
@@ -46,10 +45,9 @@ def importance_figure(importance: Importance) -> Figure:
     axes.axvline(0, color="0.4", lw=0.8)
     axes.set_yticks(places, [_short(layer.layer) for layer in shown])
     axes.invert_yaxis()
-    whose = "held-out" if importance.role == "test" else "validation"
     axes.set_xlabel("loss without the layer [nats per occurrence]")
     tiles = f"{shown[0].tiles} {'tile' if shown[0].tiles == 1 else 'tiles'}"
-    counted = f"{shown[0].occurrences} {whose} occurrences on {tiles}"
+    counted = f"{shown[0].occurrences} {importance.whose} occurrences on {tiles}"
     left_out = len(importance.layers) - len(shown)
     more = f"; {left_out} lesser layers not shown" if left_out else ""
     axes.set_title(f"Which layers matter ({counted}{more})", fontsize=10)

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from geocfm.data.split import Split
 from geocfm.evaluation.capture import REPORTED_SHARES, CaptureCurve
-from geocfm.evaluation.comparison import tile_band
+from geocfm.evaluation.comparison import FEW_TILES, tile_band
 from geocfm.evaluation.evaluate import Evaluation
 
 # shares of the area at which a curve is told: closer where it is steep
@@ -47,6 +47,11 @@ class RateCurve:
     at: tuple[CapturedAt, ...]
     under_curve: Estimate
     area_of_half: float  # the best share of the area that holds half of the occurrences
+
+    @property
+    def enough_tiles(self) -> bool:
+        """Whether its intervals are worth showing."""
+        return self.tiles >= FEW_TILES
 
 
 def role_rates(

@@ -121,7 +121,7 @@ def run_job(job: Job, reporter: Reporter) -> None:
                 reporter.wrote("report", path, "the report, to be read in a browser")
             elif isinstance(job, MapJob) and path == job.uncertainty:
                 reporter.wrote("uncertainty", path, "how far the map can be trusted")
-            elif isinstance(job, TrainJob) and job.folds and path == fold_results(job)[0]:
+            elif isinstance(job, TrainJob) and job.folds and path == fold_results(job.out)[0]:
                 reporter.wrote("out-of-fold", path, "map of tiles by models that never saw them")
         return
     with working(job, provenance) as place:

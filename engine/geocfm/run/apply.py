@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
@@ -41,6 +41,7 @@ from geocfm.model.device import choose_device
 from geocfm.model.experience import Experience
 from geocfm.results import sidecar
 from geocfm.run.inputs import given_layers
+from geocfm.run.learned_area import LearnedArea, learned_area
 from geocfm.run.needs import (
     draws_disk_bytes,
     ensure_drawing_fits,
@@ -85,6 +86,7 @@ class Application:
     area: Area | None
     device: torch.device
     experience: Experience | None
+    learned: LearnedArea  # of an evaluation, whose layers have no data outside it
 
     @property
     def grid(self) -> Grid:
@@ -101,6 +103,7 @@ class FoundRegion:
     training_grid: Grid
     grid: Grid
     area: Area | None
+    learned: LearnedArea = field(default_factory=LearnedArea)
 
 
 def find_region(job: ApplyingJob, card: ModelCard) -> FoundRegion:
@@ -108,7 +111,8 @@ def find_region(job: ApplyingJob, card: ModelCard) -> FoundRegion:
     layers, unused = match_layers(card, given_layers(job))
     training_grid = Grid.from_dict(card.grid.model_dump())
     if not isinstance(job, RegionJob):  # an evaluation is about the model's own tiles
-        return FoundRegion(layers, unused, training_grid, training_grid, None)
+        learned = learned_area(card, training_grid)
+        return FoundRegion(layers, unused, training_grid, training_grid, None, learned)
     grid = _region_grid(training_grid, layers, job.like)
     area = read_area(job.aoi, grid, job.aoi_layer) if job.aoi else None
     return FoundRegion(layers, unused, training_grid, grid, area)
@@ -128,13 +132,15 @@ def applying(job: ApplyingJob, reporter: Reporter) -> Iterator[Application]:
     sampling = card.settings.sampling.model_copy(
         update={key: value for key, value in changes.items() if value is not None}
     )
-    with Stack(found.layers, found.grid) as stack:
+    if found.learned.doubt:
+        reporter.warn(found.learned.doubt)
+    with Stack(found.layers, found.grid, found.learned.area) as stack:
         shown = found.grid if found.area is None else found.grid.subgrid(found.area.bounds)
         reporter.note(f"The region has {shown.describe()}.")
         predictor = Predictor(checkpoint, stack, sampling, device)
         yield Application(
             *(card, found.training_grid, stack, predictor, found.area, device),
-            checkpoint.experience,
+            *(checkpoint.experience, found.learned),
         )
         for sentence in predictor.warnings():
             reporter.warn(sentence)

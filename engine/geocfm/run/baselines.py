@@ -6,7 +6,6 @@ import json
 import shutil
 import time
 from collections.abc import Sequence
-from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -23,6 +22,7 @@ from geocfm.evaluation.baselines.networks import UNetBaseline
 from geocfm.evaluation.benchmark.flow_method import FlowView
 from geocfm.evaluation.capture import CaptureCurve
 from geocfm.evaluation.comparison import (
+    FEW_TILES,
     Captured,
     Difference,
     held_out_captured,
@@ -34,7 +34,6 @@ from geocfm.evaluation.metrics import pixel_log_density
 from geocfm.evaluation.region_baselines import BaselineDensities, RegionImages
 from geocfm.evaluation.window_likelihood import MASS_POINTS, LogDensity, likelihoods
 from geocfm.events import Reporter
-from geocfm.geo.area import read_area
 from geocfm.geo.occurrences import Occurrences
 from geocfm.geo.rasters import Stack
 from geocfm.inference.flow_sampler import FlowSampler
@@ -165,8 +164,7 @@ class BaselineWork:
 
     names: Sequence[str]
     card: ModelCard
-    region: Region  # to be mapped
-    learned: Region  # the same, but for what lay outside the area that the model was trained in
+    region: Region
     iterations: int | None  # that the model really did, if that is known
     seed: int
     device: torch.device
@@ -217,7 +215,7 @@ class BaselineWork:
             spent = describe_budget(learning)
             reporter.note(f"{baseline.title} learns with the model's own settings, for {spent}.")
         effort = Effort(learning, self.seed, self.device, reporter, self._folder(name))
-        baseline.fit(RegionImages(self.learned, self.card, self.seed, reporter), effort)
+        baseline.fit(RegionImages(self.region, self.card, self.seed, reporter), effort)
         if isinstance(baseline, UNetBaseline) and baseline.result is not None:
             done = baseline.result.last.iteration
             settings["iterations"] = done
@@ -273,43 +271,19 @@ def prepare_baselines(
     device: torch.device,
     samplers: Sequence[FlowSampler],
     place: Workplace,
-    files: ExitStack,
     reporter: Reporter,
 ) -> BaselineWork:
-    """Look at the region as the model did; what stands in the way is said before any work.
-
-    files: closes what the work reads from.
-    """
+    """Look at the region as the model did; what stands in the way is said before any work."""
     networks = any(issubclass(BASELINES[name], UNetBaseline) for name in names)
     ensure_baselines_fit(card, stack.grid, occurrences.points, networks, device)
     region = region_as_learned(stack, occurrences, card, reporter.stage("Reading layers"))
-    learned = _inside_area(region, card, files, reporter)
-    if not learned.points_by_role()["train"]:
+    if not region.points_by_role()["train"]:
         raise UserError(
             "No occurrence lies on the model's training tiles, so baselines have nothing to learn.",
             "Give the occurrences that the model was trained with, or leave out --baselines.",
         )
     iterations = iterations_done(card, checkpoint)
-    return BaselineWork(names, card, region, learned, iterations, seed, device, place, samplers)
-
-
-def _inside_area(region: Region, card: ModelCard, files: ExitStack, reporter: Reporter) -> Region:
-    """The region without what lay outside the area of interest that the model was trained in."""
-    job = card.provenance.get("job", {})
-    path = job.get("aoi")
-    if not path:
-        return region
-    try:
-        area = read_area(path, region.grid, job.get("aoi_layer"))
-    except UserError as error:
-        reporter.warn(
-            "The model was trained inside an area of interest that cannot be read any more, so "
-            f"the baselines learn from all of its training tiles. {error.message}"
-        )
-        return region
-    stage = reporter.stage("Reading layers inside the area")
-    stack = files.enter_context(Stack(region.stack.layers, region.grid, area))
-    return region_as_learned(stack, region.occurrences.inside(area), card, stage)
+    return BaselineWork(names, card, region, iterations, seed, device, place, samplers)
 
 
 def iterations_done(card: ModelCard, checkpoint: Path) -> int | None:
@@ -361,7 +335,8 @@ def _verdict(title: str, gap: Difference, comparisons: int) -> str:
         ahead = f"{title} is {points} ahead of GeoCFM"
     else:
         ahead = f"GeoCFM and {title}, the best of the others, are level"
+    told = f" ({interval})" if gap.tiles >= FEW_TILES else ""
     return (
         f"Whether GeoCFM earned its keep cannot be told: {ahead}, but {seen} are too few to tell "
-        f"that from chance ({interval})."
+        f"that from chance{told}."
     )

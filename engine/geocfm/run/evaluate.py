@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import json
-from contextlib import ExitStack
+from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from geocfm.data.split import Split
 from geocfm.evaluation.comparison import held_out_captured
 from geocfm.evaluation.evaluate import Evaluation, evaluate_map
+from geocfm.evaluation.rates import RateCurve
 from geocfm.evaluation.report.content import Extras
 from geocfm.events import Reporter
 from geocfm.geo.occurrences import Occurrences
 from geocfm.job import EvaluateJob, baseline_names
-from geocfm.results import report_of, results_of
+from geocfm.results import fold_results, report_of, results_of
 from geocfm.run.apply import Application, applying, raw_map
+from geocfm.run.folds import read_pooled_rates
 from geocfm.run.importance import ensure_importance_fits, measure_importance
 from geocfm.run.inputs import open_occurrences, write_occurrences
 from geocfm.run.needs import map_disk_bytes
@@ -43,19 +45,19 @@ def run_evaluate(job: EvaluateJob, place: Workplace, reporter: Reporter) -> None
     report = report_of(job)
     chart = [path for path in more if path not in report]
     provenance = place.provenance.model_dump_json()
-    with applying(job, reporter) as work, ExitStack() as files:
+    with applying(job, reporter) as work:
         grid = work.grid
         where = job.where or list(work.card.occurrences.where)
         if where and not job.where:
             reporter.note(f"Occurrences are filtered as in training: {' and '.join(where)}.")
-        occurrences = open_occurrences(job, grid, where)
+        occurrences = work.learned.keep(open_occurrences(job, grid, where))
         for sentence in occurrences.warnings:
             reporter.warn(sentence)
         effort = work.card.occurrences.effort
         if effort is not None:
             reporter.note(UNWEIGHTED)
         split = Split.from_card(work.card.split)
-        others = _prepare_baselines(work, occurrences, job, place, files, reporter)
+        others = _prepare_baselines(work, occurrences, job, place, reporter)
         if not job.skip_importance:
             ensure_importance_fits(work, occurrences)
         raw = raw_map(work, None, job, place, reporter)
@@ -66,6 +68,10 @@ def run_evaluate(job: EvaluateJob, place: Workplace, reporter: Reporter) -> None
         captured = held_out_captured(evaluation, occurrences.points, split, REPORTED_SHARE)
         if captured is not None:
             content[f"held_out_captured_at_{REPORTED_SHARE:g}"] = captured.to_dict()
+        _, folds = fold_results(job.checkpoint)
+        pooled = read_pooled_rates(folds, work.card)
+        if pooled is not None:
+            content["cross_validation"] = asdict(pooled)
         importance = None
         if not job.skip_importance:
             region = others.region if others else None
@@ -102,12 +108,17 @@ def run_evaluate(job: EvaluateJob, place: Workplace, reporter: Reporter) -> None
             evaluation=evaluation,
             picture=place.folder / picture.name,
             log=job.checkpoint.with_name(f"{job.checkpoint.stem}.log.jsonl"),
-            warnings=(*occurrences.warnings, *work.predictor.warnings()),
+            warnings=(
+                *occurrences.warnings,
+                *filter(None, [work.learned.doubt]),
+                *work.predictor.warnings(),
+            ),
         )
         told = map_extras(raw, grid, occurrences.points, work.predictor, reporter)
         extras = Extras(
             baselines=baselines_of(beside) if beside else None,
-            importance=importance.layers if importance else (),
+            cross_validation=pooled,
+            importance=importance,
             targets=told.targets,
             uncertainty=told.uncertainty,
         )
@@ -115,7 +126,7 @@ def run_evaluate(job: EvaluateJob, place: Workplace, reporter: Reporter) -> None
         write_occurrences(place, used, grid, occurrences.points, occurrences.ids)
     for path in (capture, picture, *chart, *report, figures):
         place.deliver(path.name, path)
-    _tell(evaluation, reporter)
+    _tell(evaluation, pooled, reporter)
     for sentence in beside.sentences() if beside else []:
         reporter.note(sentence)
     if importance:
@@ -135,7 +146,6 @@ def _prepare_baselines(
     occurrences: Occurrences,
     job: EvaluateJob,
     place: Workplace,
-    files: ExitStack,
     reporter: Reporter,
 ) -> BaselineWork | None:
     names = baseline_names(job.baselines)
@@ -156,12 +166,11 @@ def _prepare_baselines(
         work.device,
         [member.sampler for member in work.predictor.members],
         place,
-        files,
         reporter,
     )
 
 
-def _tell(evaluation: Evaluation, reporter: Reporter) -> None:
+def _tell(evaluation: Evaluation, pooled: RateCurve | None, reporter: Reporter) -> None:
     test, train = evaluation.test, evaluation.train
     if test.count:
         reporter.note(
@@ -169,6 +178,14 @@ def _tell(evaluation: Evaluation, reporter: Reporter) -> None:
             f"{100 * test.captured(REPORTED_SHARE):.0f} % of the {test.count} occurrences "
             f"(chance: {100 * REPORTED_SHARE:.0f} %); area under the curve "
             f"{test.under_curve():.2f} (chance: 0.50)."
+        )
+    elif pooled is not None:
+        at = next(one for one in pooled.at if one.area_share == REPORTED_SHARE)
+        reporter.note(
+            "The model learned from all tiles. When it was made, cross-validation found "
+            f"{100 * at.captured.value:.0f} % of the {pooled.occurrences} occurrences in the most "
+            f"prospective {100 * REPORTED_SHARE:.0f} % of the area (chance: "
+            f"{100 * REPORTED_SHARE:.0f} %); area under the curve {pooled.under_curve.value:.2f}."
         )
     else:
         reporter.warn("No occurrence lies on the held-out tiles, so the model cannot be judged.")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import Any
 import numpy as np
 import rasterio
 import torch
+from pydantic import TypeAdapter
 
 from geocfm.data.region import Region
 from geocfm.data.split import TEST, Split, fold_splits
@@ -115,6 +117,20 @@ def cross_validate(
         maps.append(_map(checkpoint, fold, seed, own, device, reporter, number + 1))
     raw = out_of_fold(folder / "folds.tif", region, splits, maps)
     return CrossValidation(raw, pooled_rates(raw, region), tuple(best))
+
+
+def read_pooled_rates(figures: Path, card: ModelCard) -> RateCurve | None:
+    """What cross-validation found when the model was made; None where its file is not the model's.
+
+    figures: what a training with folds leaves beside its model.
+    """
+    try:
+        found = json.loads(figures.read_text(encoding="utf-8"))
+        if found["provenance"] != card.provenance:  # of another run
+            return None
+        return TypeAdapter(RateCurve | None).validate_python(found["rates"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
 
 
 def all_of_role(split: Split, role: int) -> Split:

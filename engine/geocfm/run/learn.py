@@ -280,7 +280,7 @@ def run_train(job: TrainJob, place: Workplace, reporter: Reporter) -> None:
     reporter.wrote("log", log_path, "every training value, one JSON object per line")
     reporter.wrote("occurrences", occurrences, f"{found.occurrences['used']} occurrences used")
     if job.folds:
-        out_of_fold, figures = fold_results(job)
+        out_of_fold, figures = fold_results(job.out)
         reporter.wrote("out-of-fold", out_of_fold, "map of tiles by models that never saw them")
         reporter.wrote("evaluation", figures, "how well that map finds all occurrences")
     if report:
@@ -313,7 +313,7 @@ def _cross_validate(
 
 def _write_folds(job: TrainJob, validated: CrossValidation, place: Workplace) -> None:
     """The out-of-fold map and its figures, beside the model."""
-    out_of_fold, figures = fold_results(job)
+    out_of_fold, figures = fold_results(job.out)
     provenance = place.provenance.model_dump(mode="json")
     write_cog(
         validated.raw.path,

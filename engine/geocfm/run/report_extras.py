@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
+from shapely.geometry.base import BaseGeometry
 
 from geocfm.errors import UserError
 from geocfm.evaluation.report.content import MapPicture, TargetRow
@@ -86,9 +88,12 @@ def _targets(
         except UserError:  # a map without any high place
             return ()
     layers = effects_of_layers(predictor, found.targets, grid, reporter)
+    centres = [centre_of(target.outline, grid) for target in found.targets]
     return tuple(
         TargetRow(
             rank=target.rank,
+            x=x,
+            y=y,
             area_km2=target.area_km2,
             mass_share=target.mass_share,
             lift=target.lift,
@@ -97,8 +102,21 @@ def _targets(
             known_inside=target.known_inside or 0,
             layers=layers.get(target.rank, ""),
         )
-        for target in found.targets
+        for target, (x, y) in zip(found.targets, centres, strict=True)
     )
+
+
+def centre_of(outline: BaseGeometry, grid: Grid) -> tuple[float, float]:
+    """World coordinates of the cell at an outline's centre, with as many digits as cells need.
+
+    Of an outline that bends around its centre: of a cell inside.
+    """
+    centre = outline.centroid
+    if not outline.contains(centre):
+        centre = outline.representative_point()
+    ((x, y),) = grid.to_world([(math.floor(centre.x) + 0.5, math.floor(centre.y) + 0.5)]).tolist()
+    digits = max(0, 1 - math.floor(math.log10(min(grid.cell_size))))
+    return round(x, digits), round(y, digits)
 
 
 def _uncertainty(raw: RawMap, grid: Grid) -> tuple[MapPicture, ...]:

@@ -42,6 +42,7 @@ from geocfm.job import EvaluateJob, TrainJob
 from geocfm.model.checkpoint import ModelCard, load_checkpoint
 from geocfm.results import REPORT, report_of
 from geocfm.run.apply import Application, raw_map
+from geocfm.run.learned_area import LearnedArea
 from geocfm.run.report_extras import map_extras
 from geocfm.run.workplace import Workplace
 
@@ -105,7 +106,7 @@ def make_report(
     points = found.occurrences.points
     held_out = densities_by_tile(evaluation, points, split, TEST)
     return Report(
-        model=_model_facts(found.name, card, found.layers.grid),
+        model=_model_facts(found),
         layers=tuple(
             LayerUsed(
                 name=layer.name,
@@ -132,21 +133,37 @@ def make_report(
     )
 
 
-def _model_facts(name: str, card: ModelCard, grid: Grid) -> ModelFacts:
+def _model_facts(found: Measured) -> ModelFacts:
+    card, grid, size = found.card, found.layers.grid, found.card.window_size
     roles: list[str] = [role for row in card.split.roles for role in row]
-    learned, size = card.occurrences, card.window_size
-    used = learned.counts.get("used", 0)
-    where = f" where {' and '.join(learned.where)}" if learned.where else ""
     return ModelFacts(
-        name=name,
+        name=found.name,
         preset=card.settings.preset,
         created=card.created,
         seed=card.seed,
+        networks=1 + len(card.others),
         iterations=card.iterations,
+        other_iterations=tuple(other.iterations for other in card.others),
         window=f"{size} x {size} cells ({_across(size, grid)} across)",
         grid=grid.describe(),
         tiles={role: roles.count(role) for role in ROLES},
-        learned_from=f"{used:,} occurrences in {learned.source}{where}",
+        learned_from=_learned_from(card, found.evaluation),
+    )
+
+
+def _learned_from(card: ModelCard, evaluation: Evaluation) -> str:
+    """The occurrences that a model was made from, and how many of them it learned from itself."""
+    learned, trained = card.occurrences, evaluation.train.count
+    used = learned.counts.get("used", 0)
+    where = f" where {' and '.join(learned.where)}" if learned.where else ""
+    said = f"{used:,} occurrences in {learned.source}{where}"
+    # of others than those that it was trained with, nobody knows how many
+    same = trained + evaluation.validation.count + evaluation.test.count == used
+    if not same or trained == used:
+        return said
+    return (
+        f"{said} (it learned from the {trained:,} on training tiles; the others chose its best "
+        "moment, or judge it)"
     )
 
 
@@ -249,7 +266,10 @@ def _report_on_training(
     checkpoint = load_checkpoint(model, device)
     card, grid, points = checkpoint.card, region.grid, region.occurrences.points
     predictor = Predictor(checkpoint, region, card.settings.sampling, device)
-    work = Application(card, grid, region.stack, predictor, None, device, checkpoint.experience)
+    work = Application(
+        *(card, grid, region.stack, predictor, None, device, checkpoint.experience),
+        LearnedArea(),  # the region is cut to it already
+    )
     raw = raw_map(work, None, _evaluation_of(job), place, reporter)
     evaluation = evaluate_map(raw, grid, points, region.split, grid)
     picture = place.folder / MAP_PICTURE
@@ -271,7 +291,7 @@ def _report_on_training(
     stage = reporter.stage("Measuring which layers matter")
     extras = Extras(
         cross_validation=pooled,
-        importance=layer_importance(region, predictor, job.seed, stage).layers,
+        importance=layer_importance(region, predictor, job.seed, stage),
         targets=told.targets,
         uncertainty=told.uncertainty,
     )

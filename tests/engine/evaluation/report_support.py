@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from geocfm.evaluation.calibration import calibrate
 from geocfm.evaluation.capture import CaptureCurve
-from geocfm.evaluation.importance import LayerImportance
+from geocfm.evaluation.importance import Importance, LayerImportance
 from geocfm.evaluation.prediction_area import prediction_area
 from geocfm.evaluation.rates import Estimate, rate_curve
 from geocfm.evaluation.report.content import (
@@ -57,7 +57,9 @@ def full_report(name: str = "model") -> Report:
             preset="quick",
             created="2026-01-02T03:04:05+00:00",
             seed=3,
+            networks=1,
             iterations=120,
+            other_iterations=(),
             window="48 x 48 cells (24 km across)",
             grid="120 rows x 100 columns of 100 m cells in EPSG:32750",
             tiles={"train": 11, "validation": 3, "test": 7},
@@ -116,13 +118,20 @@ def all_extras() -> Extras:
             ("First sentence.", "Whether GeoCFM earned its keep cannot be told."),
         ),
         cross_validation=pooled,
-        importance=(
-            LayerImportance("magnetics", 0.31, 0.2, 0.42, 40, 4),
-            LayerImportance(NASTY, -0.02, None, None, 40, 1),
+        importance=Importance(
+            layers=(
+                LayerImportance("magnetics", 0.31, 0.2, 0.42, 40, 4),
+                LayerImportance(NASTY, -0.02, None, None, 40, 1),
+            ),
+            role="test",
+            on_test=40,
+            windows=12,
+            repetitions=20,
+            by_head=True,
         ),
         targets=(
-            TargetRow(2, 3.5, 0.02, 6.1, None, None, 0, NASTY),
-            TargetRow(1, 12.25, 0.081, 17.3, 0.21, 4.56, 3, "magnetics"),
+            TargetRow(2, 500_050.0, 6_999_950.0, 3.5, 0.02, 6.1, None, None, 0, NASTY),
+            TargetRow(1, 117.125, -27.5, 12.25, 0.081, 17.3, 0.21, 4.56, 3, "magnetics"),
         ),
         uncertainty=(MapPicture("Disagreement", f"Of three models, {NASTY}.", PNG),),
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from geocfm.errors import UserError
 from geocfm.evaluation.calibration import (
     LEAST,
     MOST,
@@ -13,6 +14,7 @@ from geocfm.evaluation.calibration import (
     log_likelihood,
 )
 from geocfm.evaluation.capture import CaptureCurve
+from geocfm.job import MapJob, make_job
 from numpy.typing import NDArray
 
 Values = NDArray[np.float64]
@@ -160,3 +162,13 @@ def test_nothing_to_tell_is_none() -> None:
     flat = calibration_curve(curve_of(np.ones(9), np.ones(9), np.ones(3)))
     assert flat is not None
     assert flat.distance == pytest.approx(0, abs=1e-12)  # all cells tie
+
+
+def test_every_temperature_that_is_found_can_be_given_to_a_map() -> None:
+    given = {"checkpoint": "m.safetensors", "raster": ["a.tif"], "out": "map.tif"}
+    for found in (LEAST, MOST):
+        assert (
+            make_job(MapJob, {**given, "temperature": found}).model_dump()["temperature"] == found
+        )
+    with pytest.raises(UserError):
+        make_job(MapJob, {**given, "temperature": MOST + 0.01})

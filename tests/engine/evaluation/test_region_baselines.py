@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -11,8 +11,9 @@ import pytest
 import rasterio
 import shapely
 import torch
-from geocfm.data.region import Region
+from geocfm.data.region import Region, region_as_learned
 from geocfm.data.split import TRAIN
+from geocfm.errors import UserError
 from geocfm.evaluation.baselines import BASELINES, Effort
 from geocfm.evaluation.region_baselines import (
     BaselineDensities,
@@ -22,10 +23,11 @@ from geocfm.evaluation.region_baselines import (
 )
 from geocfm.events import JsonSink, Reporter
 from geocfm.geo.grid import Window
+from geocfm.geo.rasters import Stack
 from geocfm.inference.parts import Parts
 from geocfm.inference.regional_map import write_raw_map
 from geocfm.model.checkpoint import Checkpoint
-from geocfm.run.baselines import _inside_area
+from geocfm.run.learned_area import learned_area
 from small_data import write_shapes
 
 CPU = torch.device("cpu")
@@ -80,22 +82,27 @@ def test_what_lay_outside_the_models_area_is_not_learned_from(
     corners = [(0, 0), (0, grid.height), (grid.width / 2, grid.height), (grid.width / 2, 0)]
     left = shapely.polygons(grid.to_world(corners))
     area = write_shapes(tmp_path / "area.gpkg", np.array([left]), grid.crs)
-    told = io.StringIO()
-    reporter = Reporter(JsonSink(told))
-    with ExitStack() as files:
-        job = {"job": {"aoi": str(area), "aoi_layer": None}}
-        card = checkpoint.card.model_copy(update={"provenance": job})
-        learned = _inside_area(region, card, files, reporter)
+    job = {"job": {"aoi": str(area), "aoi_layer": None}}
+    card = checkpoint.card.model_copy(update={"provenance": job})
+    found = learned_area(card, grid)
+    assert found.doubt is None
+    with Stack(region.stack.layers, grid, found.area) as stack:
+        known = found.keep(region.occurrences)
+        learned = region_as_learned(stack, known, card, lambda done, total: None)
         seen = read_image(learned, grid.window()).footprint
         whole = read_image(region, grid.window()).footprint
         half = np.arange(grid.width) + 0.5 < grid.width / 2
         assert np.array_equal(seen, whole & half)
         assert 0 < len(learned.points) < len(region.points)
-        assert "warning" not in told.getvalue()
-        gone = {"job": {"aoi": str(tmp_path / "gone.gpkg"), "aoi_layer": None}}
-        card = checkpoint.card.model_copy(update={"provenance": gone})
-        assert _inside_area(region, card, files, reporter) is region
-        assert "cannot be read any more" in told.getvalue()
+    every = region.occurrences
+    right = every.points[:, 0] > grid.width / 2 + 1
+    with pytest.raises(UserError, match="lies in the area of interest that the model"):
+        found.keep(replace(every, points=every.points[right], ids=every.ids[right]))
+    gone = {"job": {"aoi": str(tmp_path / "gone.gpkg"), "aoi_layer": None}}
+    lost = learned_area(checkpoint.card.model_copy(update={"provenance": gone}), grid)
+    assert lost.keep(every) is every
+    assert lost.area is None
+    assert "cannot be read any more" in str(lost.doubt)
 
 
 @pytest.mark.parametrize("tile", [Window(3, 5, 40, 40), Window(0, 0, 7, 90), Window(0, 0, 32, 32)])

@@ -10,7 +10,10 @@ from typing import Any
 from xml.etree import ElementTree
 
 import pytest
+from geocfm.evaluation.rates import Estimate
+from geocfm.evaluation.report.charts import prediction_area_chart, rates_chart
 from geocfm.evaluation.report.content import Extras, LeftOut, Report
+from geocfm.evaluation.report.extra_sections import MATTERS, UNTOLD
 from geocfm.evaluation.report.markup import element
 from geocfm.evaluation.report.page import report_json, report_page
 from geocfm.evaluation.report.words import percent, rounded, summarise
@@ -125,7 +128,7 @@ def test_the_summary_agrees_with_the_json(report: Report, page: Page) -> None:
         f"{told['prediction_area']['normalised_density']:.1f} normalised density",
         f"{rates['under_curve']['value']:.2f} area under",
         f"{100 * told['calibration']['before']['distance']:.0f} points",
-        "the best has 12.2 km² and 17.3 times",
+        "the best has 12.2 km² and 17.3 times the regional mean density",
     ):
         assert words in said, words
     for sentences in told["summary"].values():
@@ -157,7 +160,8 @@ def test_the_caveats_are_always_there(report: Report) -> None:
 
 
 def test_a_region_without_held_out_occurrences_says_so(report: Report) -> None:
-    bare = without_held_out(report)
+    extras = replace(report.extras, cross_validation=None)
+    bare = without_held_out(replace(report, extras=extras))
     page = page_of(bare)
     for section in ("summary", "prediction", "calibration"):
         assert "held-out tiles" in page.texts[section]
@@ -167,6 +171,28 @@ def test_a_region_without_held_out_occurrences_says_so(report: Report) -> None:
     nothing = replace(bare, validation_rate=None, success_rate=None, training=None)
     text = page_of(replace(nothing, extras=Extras())).all_text()
     assert "log of the training does not lie beside the model" in text
+
+
+def test_a_cross_validated_model_is_judged_by_its_folds(report: Report) -> None:
+    assert report.training is not None
+    history = replace(report.training, best_validation=None)
+    folds = without_held_out(replace(report, training=history))
+    page, pooled = page_of(folds), report.extras.cross_validation
+    assert pooled is not None
+    worth = summarise(folds).worth
+    captured = f"{100 * pooled.at[2].captured.value:.0f} % of the 190 occurrences"
+    assert worth[0].startswith("Cross-validated, each tile by a model that never saw it")
+    assert captured in worth[0]
+    assert "learned from all tiles" in worth[1]
+    said = " ".join(worth) + page.texts["summary"] + page.texts["prediction"]
+    assert "cannot be told: no" not in said
+    assert "No known occurrence" not in page.all_text()
+    assert "never saw cannot be told" not in page.all_text()
+    assert f"{pooled.under_curve.value:.2f} area under the cross-validated curve" in " ".join(
+        page.texts["summary"].split()
+    )
+    assert "none is held out to tell its calibration from" in page.texts["calibration"]
+    assert "as many iterations as cross-validation found best" in page.texts["training"]
 
 
 def test_what_became_of_the_occurrences_is_told(report: Report, page: Page) -> None:
@@ -201,10 +227,40 @@ def test_one_tile_has_no_interval_and_it_is_said(report: Report) -> None:
     page = page_of(replace(report, prediction_rate=alone))
     assert "All of these lie on one tile, so no interval can be given" in page.texts["summary"]
     assert "of one tile there is none" in page.texts["prediction"]
-    few = replace(report.prediction_rate, tiles=2)
-    said = " ".join(summarise(replace(report, prediction_rate=few)).worth)
+    few = replace(report, prediction_rate=replace(report.prediction_rate, tiles=2))
+    said = " ".join(summarise(few).worth)
     assert "They lie on 2 tiles only" in said
     assert "tiles only" not in " ".join(summarise(report).worth)
+
+
+def test_of_few_tiles_no_interval_is_shown_beside_another(report: Report, page: Page) -> None:
+    assert report.prediction_rate is not None
+    few = replace(report, prediction_rate=replace(report.prediction_rate, tiles=2))
+    held_out = summarise(few).worth[1]
+    assert held_out.startswith("On held-out tiles")
+    assert "interval" not in held_out
+    assert "2 tiles only, too few tiles for an interval" in summarise(few).worth[2]
+    told, bare = page_of(few), page_of(few).texts["prediction"]
+    ends = report.prediction_rate.under_curve
+    assert ends.low is not None
+    shown = f"({ends.low:.2f} to {ends.high:.2f})"
+    assert shown in page.texts["prediction"]
+    assert shown not in bare
+    assert "fewer than 6 are too few tiles for an interval" in bare
+    assert "Where occurrences lie on fewer than 6 tiles there is none" in bare
+    assert "The band holds" in page.texts["calibration"]
+    assert "The band holds" not in told.texts["calibration"]
+    assert "-12 (-40 to +20)" in page.texts["baselines"]
+    assert "-12 (too few tiles)" in told.texts["baselines"]
+    assert "-40" not in told.texts["baselines"]
+    behind, rows = Estimate(-0.12, -0.4, -0.1), report.extras.baselines
+    assert rows is not None
+    decided = replace(rows, rows=(replace(rows.rows[0], lead=behind),))
+    extras = Extras(baselines=decided)
+    assert "-12 (-40 to -10)" in page_of(replace(few, extras=extras)).texts["baselines"]
+    charts = [rates_chart(one, None) for one in (report.prediction_rate, few.prediction_rate)]
+    assert b"FillBetween" in charts[0]
+    assert b"FillBetween" not in charts[1]
 
 
 def test_what_is_no_number_is_null_in_the_json(report: Report) -> None:
@@ -222,9 +278,83 @@ def test_targets_are_ranked_and_the_best_ones_shown(report: Report) -> None:
     row = report.extras.targets[1]
     many = tuple(replace(row, rank=number) for number in range(60, 0, -1))
     page = page_of(replace(report, extras=Extras(targets=many)))
-    ranks = re.findall(r"(\d+)\s+12.25", page.texts["targets"])
+    ranks = re.findall(r"(\d+)\s+117.125\s+-27.5\s+12.2\s", page.texts["targets"])
     assert ranks == [str(number) for number in range(1, 26)]
     assert "Of 60 the best 25 are shown" in page.texts["targets"]
+    large = replace(report.extras.targets[0], area_km2=1032.25)
+    said = page_of(replace(report, extras=Extras(targets=(large,)))).texts["targets"]
+    assert re.search(r"2\s+500050\s+6999950\s+1,032\s+2.0 %", said)
+    assert "so many times the regional mean" in page.texts["targets"]
+    assert "background" not in page.texts["targets"] + page.texts["summary"]
+
+
+def test_the_tiles_that_tell_which_layers_matter_are_named(report: Report, page: Page) -> None:
+    found = report.extras.importance
+    assert found is not None
+    assert "Without magnetics held-out occurrences are 0.31 nats" in page.texts["importance"]
+    assert "worse the model finds held-out occurrences" in page.texts["importance"]
+    chosen = replace(found, role="validation", on_test=2)
+    said = page_of(replace(report, extras=Extras(importance=chosen))).texts["importance"]
+    assert "worse the model finds validation occurrences" in said
+    assert "They lie on validation tiles, which chose the model, since only 2" in said
+    assert "held-out occurrences" not in said
+    none = replace(found, layers=())
+    said = page_of(replace(report, extras=Extras(importance=none))).texts["importance"]
+    assert "Which layers matter cannot be told: no occurrence lies in a window" in said
+
+
+def test_it_is_said_how_to_apply_the_temperature(report: Report) -> None:
+    assert report.calibration is not None
+    assert report.calibration.after is not None
+    after = replace(report.calibration.after, temperature=0.8)
+    better = replace(report, calibration=replace(report.calibration, after=after, gain=0.1))
+    said = page_of(better).texts["calibration"]
+    assert "'geocfm map --temperature 0.80' (in QGIS the parameter Temperature" in said
+    assert "changes the contrast of a map, not the ranking" in said
+    job = {"command": "evaluate", "temperature": 0.5}  # the map that was judged had one already
+    again = replace(better, provenance={**report.provenance, "job": job})
+    assert "--temperature 0.40'" in page_of(again).texts["calibration"]
+    worse = replace(report, calibration=replace(report.calibration, after=after, gain=-0.1))
+    said = page_of(worse).texts["calibration"]
+    assert "the held-out tiles gain nothing by it, leave it" in said
+    assert "--temperature" not in said
+
+
+def test_an_ensemble_is_told_as_one(report: Report, page: Page) -> None:
+    several = replace(report.model, networks=3, other_iterations=(68, 1070))
+    told = page_of(replace(report, model=several))
+    assert "an ensemble of 3 networks, and the map is their mean" in told.texts["summary"]
+    for words in (
+        "Loss of the first network on training tiles",
+        "200 iterations in 1.0 min, by the first network",
+        "(of the first network; those of the others are of iteration 68, 1,070)",
+        "3, each from another start",
+    ):
+        assert words in told.texts["training"]
+    for section in ("importance", "targets"):
+        assert "Of the 3 networks the first is asked" in told.texts[section]
+    copied = page_of(replace(report, model=several, training=None))
+    assert "iteration 120 (of the first network; those of" in copied.texts["training"]
+    assert "network" not in page.texts["training"] + page.texts["importance"]
+
+
+def test_layers_that_cannot_be_told_from_none_have_pale_bars(report: Report, page: Page) -> None:
+    found = report.extras.importance
+    assert found is not None
+    sure, _ = found.layers
+    layers = (sure, replace(sure, layer="b", low=-0.01), replace(sure, layer="c", low=None))
+    bars = page_of(replace(report, extras=Extras(importance=replace(found, layers=layers))))
+    fills = [given["fill"] for tag, given in bars.tags if tag == "rect"]
+    assert fills == [MATTERS, UNTOLD, UNTOLD]
+    assert "Pale bars cannot be told from 0" in page.texts["importance"]
+
+
+def test_the_label_of_the_crossing_stands_before_the_curves(report: Report) -> None:
+    assert report.prediction_area is not None
+    svg = prediction_area_chart(report.prediction_area).decode()
+    label = svg[: svg.index("% of occurrences -->")].rpartition('<g id="text_')[2]
+    assert 'id="patch_' in label  # its box
+    assert "fill: #ffffff" in label
 
 
 def test_the_same_content_gives_the_same_page(report: Report) -> None:
@@ -242,6 +372,6 @@ def test_numbers_are_written_for_people() -> None:
     assert [percent(share) for share in (0.68, 0.056, 0.0996, 0.0, 1.0)] == [
         *("68 %", "5.6 %", "10 %", "0 %", "100 %"),
     ]
-    assert [rounded(n) for n in (27_548.2, 3.1234, 0.015632, -1234.5, 2.5e9)] == [
-        *("27,548", "3.12", "0.0156", "-1,234", "2.5e+09"),
+    assert [rounded(n) for n in (27_548.2, 3.1234, 0.015632, -1234.5, 2.5e9, 999.7)] == [
+        *("27,548", "3.12", "0.0156", "-1,234", "2.5e+09", "1,000"),
     ]

@@ -9,12 +9,14 @@ from typing import Any
 
 import numpy as np
 import pytest
+import shapely
 from geocfm.evaluation.report.history import MOST_POINTS, read_history
 from geocfm.evaluation.report.overview import LayerView, look_over
 from geocfm.evaluation.report.pictures import layer_picture
 from geocfm.events import JsonSink, Reporter
 from geocfm.geo.grid import Grid, Window
 from geocfm.model.checkpoint import Checkpoint, LayerCard, ModelCard
+from geocfm.run.report_extras import centre_of
 from numpy.typing import NDArray
 from PIL import Image
 from small_data import DEGREES, UTM
@@ -77,6 +79,17 @@ def test_pictures_are_transparent_where_nothing_is_known() -> None:
         assert len(np.unique(pixels[4:, :, :3].reshape(-1, 3), axis=0)) > 1
     for odd in (np.full((3, 3), np.nan), np.ones((3, 3))):
         assert layer_picture(LayerView(0.0, odd.astype(np.float32)), ()).startswith(b"\x89PNG")
+
+
+def test_the_centre_of_a_target_lies_in_it() -> None:
+    # x = 500000 + 100 column, y = 7000000 - 100 row
+    assert centre_of(shapely.box(10, 20, 13, 25), UTM) == (501_150.0, 6_997_750.0)
+    bent = shapely.Polygon([(0, 0), (9, 0), (9, 1), (1, 1), (1, 8), (9, 8), (9, 9), (0, 9)])
+    ((col, row),) = UTM.to_pixel(*np.array([centre_of(bent, UTM)]).T)
+    assert shapely.contains_xy(bent, col, row)
+    assert not bent.contains(bent.centroid)
+    # cells of 0.05 degrees from 10 E, 68 N
+    assert centre_of(shapely.box(10, 20, 13, 25), DEGREES) == (10.575, 66.875)
 
 
 def write_log(path: Path, provenance: dict[str, Any], rows: list[dict[str, Any]]) -> Path:

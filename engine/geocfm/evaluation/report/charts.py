@@ -158,6 +158,8 @@ def prediction_area_chart(found: PredictionArea) -> bytes:
             ha="left" if right else "right",
             va="center",
             fontsize=8.5,
+            # a curve may run behind it
+            bbox={"boxstyle": "round,pad=0.2", "fc": "white", "ec": "none", "alpha": 0.85},
         )
         axes.set(
             xscale="log",
@@ -194,12 +196,12 @@ def _shown(found: PredictionArea) -> tuple[float, float]:
     return min(low, found.crossing) / 1.2, max(high, found.crossing) * 1.2
 
 
-def calibration_chart(found: Calibration) -> bytes:
+def calibration_chart(found: Calibration, *, banded: bool) -> bytes:
     """Observed against nominal shares, before and after the temperature."""
     with drawing() as chart:
         axes, before = chart.axes, found.before
         axes.plot([0, 1], [0, 1], color=CHANCE, ls="--", lw=1, label="as it should be")
-        if found.low is not None and found.high is not None:
+        if banded and found.low is not None and found.high is not None:
             axes.fill_between(before.nominal, found.low, found.high, color=HELD_OUT, alpha=0.15)
         axes.plot(
             before.nominal,
@@ -229,7 +231,7 @@ def calibration_chart(found: Calibration) -> bytes:
 
 
 def _rate(axes: Axes, rates: RateCurve, colour: str, label: str) -> None:
-    if rates.low is not None and rates.high is not None:
+    if rates.enough_tiles and rates.low is not None and rates.high is not None:
         axes.fill_between(rates.area_share, rates.low, rates.high, color=colour, alpha=0.15, lw=0)
     axes.plot(rates.area_share, rates.captured, color=colour, lw=2, label=label)
 

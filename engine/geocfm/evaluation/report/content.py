@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from geocfm.evaluation.calibration import Calibration
-from geocfm.evaluation.importance import LayerImportance
+from geocfm.evaluation.importance import Importance
 from geocfm.evaluation.prediction_area import PredictionArea
 from geocfm.evaluation.rates import Estimate, RateCurve
 
@@ -53,11 +53,13 @@ class ModelFacts:
     preset: str
     created: str
     seed: int
-    iterations: int  # of the weights that were kept
+    networks: int  # more than one are an ensemble, whose map is their mean
+    iterations: int  # of the weights that were kept; of an ensemble, those of the first network
+    other_iterations: tuple[int, ...]  # those of its further networks
     window: str  # "48 x 48 cells (24 km across)"
     grid: str
     tiles: dict[str, int]  # by role
-    learned_from: str  # "255 occurrences in gold.gpkg"
+    learned_from: str  # "255 occurrences in gold.gpkg", and how many of them on training tiles
 
 
 @dataclass(frozen=True)
@@ -115,9 +117,11 @@ class TargetRow:
     """One target area."""
 
     rank: int
+    x: float  # of the cell at its centre, in the CRS of the map
+    y: float
     area_km2: float
     mass_share: float  # of the predicted density
-    lift: float  # mean density over the background's
+    lift: float  # mean density over that of the map
     uncertainty: float | None
     nearest_known_km: float | None
     known_inside: int
@@ -139,7 +143,7 @@ class Extras:
 
     baselines: Baselines | None = None
     cross_validation: RateCurve | None = None  # pooled over the folds
-    importance: tuple[LayerImportance, ...] = ()
+    importance: Importance | None = None  # None where it was not asked for
     targets: tuple[TargetRow, ...] = ()
     uncertainty: tuple[MapPicture, ...] = ()
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from geocfm.evaluation.capture import REPORTED_SHARES
-from geocfm.evaluation.importance import LayerImportance
+from geocfm.evaluation.comparison import FEW_TILES
+from geocfm.evaluation.importance import Importance, LayerImportance
 from geocfm.evaluation.rates import Estimate
 from geocfm.evaluation.report import charts
 from geocfm.evaluation.report.content import (
     Baselines,
-    Extras,
     Report,
     TargetRow,
 )
@@ -26,16 +26,18 @@ from geocfm.evaluation.report.markup import (
 )
 from geocfm.evaluation.report.rates_table import rates_table
 from geocfm.evaluation.report.section import Section
-from geocfm.evaluation.report.words import count, percent
+from geocfm.evaluation.report.words import count, percent, rounded
 
 MOST_TARGETS = 25  # shown; all of them are in the JSON file
 BAR = (260, 16)  # px
+MATTERS, UNTOLD = "#30638e", "#c3ced8"  # whether a loss can be told from 0
 
 
-def of_the_map(extras: Extras) -> Iterator[Section]:
+def of_the_map(report: Report) -> Iterator[Section]:
     """What can be seen on maps: targets, uncertainty."""
+    extras = report.extras
     if extras.targets:
-        yield Section("targets", "Targets", _targets(extras.targets))
+        yield Section("targets", "Targets", _targets(extras.targets, _asked(report)))
     if extras.uncertainty:
         maps = [
             figure(picture(one.png, "png", one.title), f"{one.title}. {one.caption}", "map")
@@ -48,7 +50,7 @@ def of_the_worth(report: Report) -> Iterator[Section]:
     """What else is known of how good the map is: cross-validation, other methods."""
     pooled, baselines = report.extras.cross_validation, report.extras.baselines
     if pooled is not None:
-        band = " The band is 95 %, by drawing whole tiles anew." if pooled.low else ""
+        band = " The band is 95 %, by drawing whole tiles anew." if pooled.enough_tiles else ""
         shown = figure(
             picture(charts.cross_validation_chart(pooled), "svg+xml", "Cross-validated rate"),
             f"Every tile judged by a model that never saw it: {pooled.occurrences:,} occurrences "
@@ -64,20 +66,29 @@ def of_the_worth(report: Report) -> Iterator[Section]:
         yield Section("baselines", "Other methods on the same tiles", _beside(report, baselines))
 
 
-def of_the_layers(extras: Extras) -> Iterator[Section]:
-    """Which layers matter."""
-    if extras.importance:
-        yield Section("importance", "Which layers matter", _importance(extras.importance))
+def of_the_layers(report: Report) -> Iterator[Section]:
+    """Which layers matter, or why that cannot be told."""
+    found = report.extras.importance
+    if found is not None:
+        yield Section("importance", "Which layers matter", _importance(found, _asked(report)))
 
 
-def _targets(targets: Sequence[TargetRow]) -> Html:
+def _asked(report: Report) -> str:
+    """Which network of an ensemble tells of layers; empty for a model of one."""
+    if report.model.networks == 1:
+        return ""
+    return f" Of the {report.model.networks} networks the first is asked which layers matter."
+
+
+def _targets(targets: Sequence[TargetRow], asked: str) -> Html:
     best = sorted(targets, key=lambda target: target.rank)
-    head = ["rank", "area, km²", "share of the density", "lift", "uncertainty"]
+    head = ["rank", "x", "y", "area, km²", "share of the density", "lift", "uncertainty"]
     head += ["nearest known, km", "known inside", "layers that matter"]
     rows = [
         [
             str(one.rank),
-            f"{one.area_km2:,.2f}",
+            *(f"{one.x:.12g}", f"{one.y:.12g}"),  # as QGIS takes them
+            rounded(one.area_km2),
             percent(one.mass_share),
             f"{one.lift:,.1f}",
             "" if one.uncertainty is None else f"{one.uncertainty:.2f}",
@@ -89,8 +100,9 @@ def _targets(targets: Sequence[TargetRow]) -> Html:
     ]
     left = f" Of {len(best):,} the best {MOST_TARGETS} are shown." if len(best) > len(rows) else ""
     said = (
-        "Connected ground of high density, the best first. Lift: its mean density over the "
-        f"background's.{left}"
+        "Connected ground of high density, the best first. Lift: so many times the regional mean "
+        "is its mean density; x and y: the cell at its centre, in the coordinates of the map."
+        f"{left}{asked}"
     )
     return joined([paragraph(said), table(head, rows, class_="numbers wide")])
 
@@ -109,30 +121,35 @@ def _beside(report: Report, baselines: Baselines) -> Html:
         parts.append(figure(chart, caption, class_="chart"))
     for row in baselines.rows:
         captured = [f"{100 * share:.0f} %" for share in row.captured]
-        rows.append([row.title, *captured, f"{row.under_curve:.2f}", _lead(row.lead)])
+        lead = _lead(row.lead, few=own is not None and not own.enough_tiles)
+        rows.append([row.title, *captured, f"{row.under_curve:.2f}", lead])
     said = (
         "All were fitted on the model's training tiles and measured on its held-out tiles: the "
         "share of the occurrences in the best 1, 5, 10 and 20 % of the area. Lead: what GeoCFM "
         "captures more in the best 10 %, in points, with the interval that holds for all "
-        "comparisons together."
+        f"comparisons together; where it could be none, fewer than {FEW_TILES} tiles cannot tell."
     )
     words = element("div", paragraphs([*baselines.sentences[-1:], said]))
     shown = element("div", *parts, words, class_="pair")
     return joined([shown, table(head, rows, class_="numbers")])
 
 
-def _lead(lead: Estimate | None) -> str:
-    """+12 (-3 to +27), in points."""
+def _lead(lead: Estimate | None, *, few: bool) -> str:
+    """+12 (-3 to +27), in points. few: tiles, whose wide interval says no more than that."""
     if lead is None:
         return ""
     ends = ""
     if lead.low is not None and lead.high is not None:
         ends = f" ({100 * lead.low:+.0f} to {100 * lead.high:+.0f})"
+        if few and lead.low <= 0 <= lead.high:
+            ends = " (too few tiles)"
     return f"{100 * lead.value:+.0f}{ends}"
 
 
-def _importance(found: Sequence[LayerImportance]) -> Html:
-    ordered = sorted(found, key=lambda one: -one.loss_nats)
+def _importance(found: Importance, asked: str) -> Html:
+    if not found.layers:
+        return paragraph(found.sentence(), "note")
+    ordered = sorted(found.layers, key=lambda one: -one.loss_nats)
     ends = [end for one in ordered for end in (one.loss_nats, one.low, one.high) if end is not None]
     low, high = min(0.0, *ends), max(0.0, *ends)
     rows = [
@@ -145,12 +162,12 @@ def _importance(found: Sequence[LayerImportance]) -> Html:
         for one in ordered
     ]
     said = (
-        "How much worse the model finds held-out occurrences when a layer is shuffled in blocks: "
-        "nats per occurrence, more is more important. An interval that reaches below 0 may mean "
-        "that the layer does not matter, or that another one says the same."
+        f"How much worse the model finds {found.whose} occurrences when a layer is shuffled in "
+        "blocks: nats per occurrence, more is more important. Pale bars cannot be told from 0: the "
+        f"layer does not matter, or another one says the same.{asked}"
     )
     head = ["layer", "loss, nats", "95 % interval", ""]
-    return joined([paragraph(said), table(head, rows)])
+    return joined([paragraphs([found.sentence(), said]), table(head, rows)])
 
 
 def _bar(one: LayerImportance, low: float, high: float) -> Html:
@@ -164,7 +181,7 @@ def _bar(one: LayerImportance, low: float, high: float) -> Html:
     start, end = sorted((place(0.0), place(one.loss_nats)))
     shapes = [
         f'<rect x="{start:.1f}" y="3" width="{end - start:.1f}" height="{height - 6}" '
-        'fill="#30638e"/>',
+        f'fill="{MATTERS if one.told else UNTOLD}"/>',
         f'<line x1="{place(0.0):.1f}" x2="{place(0.0):.1f}" y1="0" y2="{height}" '
         'stroke="#23282b"/>',
     ]

@@ -78,20 +78,20 @@ def report_page(report: Report, pictures: Pictures) -> str:
 def _sections(report: Report, pictures: Pictures) -> Iterator[Section]:
     yield Section("summary", "Summary", _summary(report, summarise(report)))
     yield Section("map", "The map", _map(report, pictures))
-    yield from extra_sections.of_the_map(report.extras)
+    yield from extra_sections.of_the_map(report)
     yield Section("prediction", "How well it predicts", prediction_section(report))
     yield from extra_sections.of_the_worth(report)
     yield Section("calibration", "Calibration", calibration_section(report))
-    yield from extra_sections.of_the_layers(report.extras)
+    yield from extra_sections.of_the_layers(report)
     yield Section("used", "What was used", used_section(report, pictures))
     yield Section("training", "Training", training_section(report))
     yield Section("provenance", "How this was made", provenance_section(report))
 
 
 def _summary(report: Report, said: Summary) -> Html:
-    parts = [_cards(report)] if report.prediction_rate is not None else []
+    parts = [_cards(report)]
     worth = paragraphs(said.worth)
-    if report.prediction_rate is None:
+    if report.prediction_rate is None and report.extras.cross_validation is None:
         worth = joined([paragraph(said.worth[0], "note"), paragraphs(said.worth[1:])])
     told = element(
         "div",
@@ -106,24 +106,26 @@ def _summary(report: Report, said: Summary) -> Html:
 
 def _cards(report: Report) -> Html:
     rates, crossing = report.prediction_rate, report.prediction_area
-    if rates is None or crossing is None:
+    whose, curve = "held-out", "prediction-rate"
+    if rates is None:
+        rates = report.extras.cross_validation
+        whose, curve = "all", "cross-validated"
+    if rates is None:
         return Html("")
     best = captured_at(rates, HEADLINE_SHARE).captured
     share = percent(HEADLINE_SHARE)
     shown = [
-        (percent(best.value), f"of held-out occurrences in the best {share} of the area", share),
-        (f"{rates.under_curve.value:.2f}", "area under the prediction-rate curve", "0.50"),
+        (percent(best.value), f"of {whose} occurrences in the best {share} of the area", share),
+        (f"{rates.under_curve.value:.2f}", f"area under the {curve} curve", "0.50"),
         (
             percent(rates.area_of_half),
-            "of the area holds half of the held-out occurrences",
+            f"of the area holds half of {whose} occurrences",
             percent(0.5),
         ),
-        (
-            f"{crossing.normalised_density:.1f}",
-            "normalised density at the crossing of the prediction-area plot",
-            "1",
-        ),
     ]
+    if crossing is not None:
+        meaning = "normalised density at the crossing of the prediction-area plot"
+        shown.append((f"{crossing.normalised_density:.1f}", meaning, "1"))
     cards = [
         element(
             "div",

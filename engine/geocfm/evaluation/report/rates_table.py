@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from geocfm.evaluation.capture import REPORTED_SHARES
-from geocfm.evaluation.rates import Estimate, RateCurve
+from geocfm.evaluation.comparison import FEW_TILES
+from geocfm.evaluation.rates import RateCurve
 from geocfm.evaluation.report.markup import Html, element, joined, paragraph, safe, table
 from geocfm.evaluation.report.words import interval
 
@@ -17,25 +18,30 @@ def rates_table(columns: Mapping[str, RateCurve | None]) -> Html:
     rows = []
     for number, share in enumerate(REPORTED_SHARES):
         chance = f"{100 * share:g} %"
-        cells = [_captured(rates.at[number].captured) if rates else "" for rates in curves]
+        cells = [_captured(rates, number) if rates else "" for rates in curves]
         rows.append([chance, *cells, chance])
-    under = [_under(rates.under_curve) if rates else "" for rates in curves]
+    under = [_under(rates) if rates else "" for rates in curves]
     rows.append(["area under the curve", *under, "0.50"])
     tiles = [f"{rates.tiles:,}" if rates else "0" for rates in curves]
     rows.append(["tiles with occurrences", *tiles, ""])
     note = "In brackets 95 % intervals by drawing whole tiles anew"
     single = any(rates is not None and rates.tiles == 1 for rates in curves)
-    note += "; of one tile there is none." if single else "."
+    few = any(rates is not None and 1 < rates.tiles < FEW_TILES for rates in curves)
+    note += "; of one tile there is none" if single else ""
+    note += f"; fewer than {FEW_TILES} are too few tiles for an interval." if few else "."
     shown = table(["best share of the area", *head, "chance"], rows, class_="numbers")
     return joined([shown, paragraph(note)])
 
 
-def _captured(estimate: Estimate) -> Html:
-    return _with_interval(f"{100 * estimate.value:.0f} %", interval(estimate))
+def _captured(rates: RateCurve, number: int) -> Html:
+    estimate = rates.at[number].captured
+    ends = interval(estimate) if rates.enough_tiles else ""
+    return _with_interval(f"{100 * estimate.value:.0f} %", ends)
 
 
-def _under(estimate: Estimate) -> Html:
-    if estimate.low is None or estimate.high is None:
+def _under(rates: RateCurve) -> Html:
+    estimate = rates.under_curve
+    if estimate.low is None or estimate.high is None or not rates.enough_tiles:
         return safe(f"{estimate.value:.2f}")
     return _with_interval(f"{estimate.value:.2f}", f"{estimate.low:.2f} to {estimate.high:.2f}")
 

@@ -77,25 +77,44 @@ def training_section(report: Report) -> Html:
         ["learned from", model.learned_from],
         ["made", f"{model.created.replace('T', ' ')}, seed {model.seed}"],
     ]
+    several = model.networks > 1
+    if several:
+        how = "each from another start and another choice of occurrences; the map is their mean"
+        facts.append(["networks", f"{model.networks}, {how}"])
     if history is None:
-        facts.append(["kept", f"the weights of iteration {model.iterations:,}"])
+        facts.append(["kept", f"the weights of iteration {model.iterations:,}{_others(report)}"])
         said = "The log of the training does not lie beside the model, so its curves are missing."
         return joined([paragraph(said), table([], facts, class_="facts")])
-    facts.append(["done", f"{history.iterations:,} iterations in {history.seconds / 60:.1f} min"])
-    chosen = (
-        "the last, as no validation window holds an occurrence"
-        if history.best_validation is None
-        else f"iteration {history.best_iteration:,} with validation loss "
-        f"{history.best_validation:.4f}, the least"
-    )
-    facts.append(["kept", chosen])
+    spent = f"{history.iterations:,} iterations in {history.seconds / 60:.1f} min"
+    facts.append(["done", f"{spent}, by the first network" if several else spent])
+    if history.best_validation is not None:
+        chosen = (
+            f"iteration {history.best_iteration:,} with validation loss "
+            f"{history.best_validation:.4f}, the least"
+        )
+    elif report.extras.cross_validation is not None:
+        chosen = "the last, after as many iterations as cross-validation found best"
+    else:
+        chosen = "the last, as no validation window holds an occurrence"
+    facts.append(["kept", f"{chosen}{_others(report)}"])
+    whose = "Loss of the first network" if several else "Loss"
     shown = figure(
         picture(charts.training_chart(history), "svg+xml", "Loss over the iterations"),
-        "Loss on training tiles (means over stretches) and on validation tiles. Where the "
+        f"{whose} on training tiles (means over stretches) and on validation tiles. Where the "
         "validation curve rises again, occurrences are being learned by heart.",
         class_="chart",
     )
     return element("div", shown, table([], facts, class_="facts"), class_="pair")
+
+
+def _others(report: Report) -> str:
+    """What was kept of the further networks of an ensemble."""
+    others = report.model.other_iterations
+    if not others:
+        return ""
+    which = "that of the other is" if len(others) == 1 else "those of the others are"
+    said = ", ".join(f"{number:,}" for number in others)
+    return f" (of the first network; {which} of iteration {said})"
 
 
 def provenance_section(report: Report) -> Html:

@@ -10,7 +10,6 @@ from geocfm.evaluation.rates import CapturedAt, Estimate, RateCurve
 from geocfm.evaluation.report.content import Report
 
 HEADLINE_SHARE = 0.1  # of the area
-FEW_TILES = 6  # fewer tell little of other tiles, and their interval is too narrow
 BY_HEART = 0.05  # captured more on training tiles than on held-out ones that is worth a word
 WITHIN_LUCK = 1.5  # times the distance of a perfect map's calibration that luck may explain
 SHARP = 0.02  # mean distance to one side of the diagonal that is worth a word
@@ -46,7 +45,7 @@ def interval(estimate: Estimate) -> str:
 
 def rounded(value: float) -> str:
     """Three digits or the whole part: 27,500, 3.12, 0.0156."""
-    return f"{value:,.0f}" if 1000 <= abs(value) < 1e7 else f"{value:.3g}"
+    return f"{value:,.0f}" if 999.5 <= abs(value) < 1e7 else f"{value:.3g}"
 
 
 def count(number: int, one: str) -> str:
@@ -62,6 +61,8 @@ def captured_at(rates: RateCurve, share: float) -> CapturedAt:
 def _found(report: Report) -> Iterator[str]:
     layers = count(len(report.layers), "layer")
     yield f"The model was made from {report.model.learned_from}, and {layers}."
+    if report.model.networks > 1:
+        yield f"It is an ensemble of {report.model.networks} networks, and the map is their mean."
     found = report.map
     yield (
         f"The map covers {found.area_km2:,.0f} km². Half of the density that it predicts lies on "
@@ -73,31 +74,32 @@ def _found(report: Report) -> Iterator[str]:
         number = len(report.extras.targets)
         yield (
             f"{count(number, 'target')} {'is' if number == 1 else 'are'} outlined; the best has "
-            f"{best.area_km2:,.1f} km² and {best.lift:,.1f} times the density of the background."
+            f"{rounded(best.area_km2)} km² and {best.lift:,.1f} times the regional mean density."
         )
 
 
 def _worth(report: Report) -> Iterator[str]:
-    rates = report.prediction_rate
-    if rates is None:
+    rates, pooled = report.prediction_rate, report.extras.cross_validation
+    if pooled is not None:
+        yield f"Cross-validated, each tile by a model that never saw it, {_captures(pooled)}"
+        yield from _few_tiles(pooled)
+    if rates is not None:
+        yield f"On held-out tiles, which the model never saw, {_captures(rates)}"
+        yield from _few_tiles(rates)
+    elif pooled is None:
         yield (
             "No known occurrence lies on the held-out tiles, so how good the map is on ground that "
             "the model never saw cannot be told."
         )
     else:
-        best = captured_at(rates, HEADLINE_SHARE).captured
-        sure = f" (95 % interval {interval(best)})" if interval(best) else ""
         yield (
-            f"On held-out tiles, which the model never saw, the best {percent(HEADLINE_SHARE)} of "
-            f"the area holds {percent(best.value)} of the {count(rates.occurrences, 'occurrence')}"
-            f"{sure}; chance would hold {percent(HEADLINE_SHARE)}. Half of them lie on the best "
-            f"{percent(rates.area_of_half)}."
+            "The map here is by a model that learned from all tiles; the figure is of models that "
+            "were made as it was, each without some of them."
         )
-        yield from _few_tiles(rates)
-    success = report.success_rate
-    if success is not None and rates is not None:
+    success, judged = report.success_rate, rates or pooled
+    if success is not None and judged is not None:
         seen = captured_at(success, HEADLINE_SHARE).captured.value
-        unseen = captured_at(rates, HEADLINE_SHARE).captured.value
+        unseen = captured_at(judged, HEADLINE_SHARE).captured.value
         meaning = (
             "what lies between the two was learned by heart, or is a matter of which tiles were "
             "held out"
@@ -108,18 +110,21 @@ def _worth(report: Report) -> Iterator[str]:
             f"On the training tiles the same share is {percent(seen)} of "
             f"{count(success.occurrences, 'occurrence')}: {meaning}."
         )
-    if report.extras.cross_validation is not None:
-        pooled = report.extras.cross_validation
-        best = captured_at(pooled, HEADLINE_SHARE).captured
-        sure = f" (95 % interval {interval(best)})" if interval(best) else ""
-        yield (
-            f"Cross-validated over all tiles, the best {percent(HEADLINE_SHARE)} of the area holds "
-            f"{percent(best.value)} of {count(pooled.occurrences, 'occurrence')}{sure}."
-        )
     if report.calibration is not None:
         yield f"Calibration: {calibration_sentence(report.calibration)}"
     if report.extras.baselines is not None and report.extras.baselines.sentences:
         yield report.extras.baselines.sentences[-1]
+
+
+def _captures(rates: RateCurve) -> str:
+    """The rest of a sentence: what the best ground holds."""
+    best = captured_at(rates, HEADLINE_SHARE).captured
+    sure = f" (95 % interval {interval(best)})" if rates.enough_tiles else ""
+    return (
+        f"the best {percent(HEADLINE_SHARE)} of the area holds {percent(best.value)} of the "
+        f"{count(rates.occurrences, 'occurrence')}{sure}; chance would hold "
+        f"{percent(HEADLINE_SHARE)}. Half of them lie on the best {percent(rates.area_of_half)}."
+    )
 
 
 def _few_tiles(rates: RateCurve) -> Iterator[str]:
@@ -128,10 +133,10 @@ def _few_tiles(rates: RateCurve) -> Iterator[str]:
             "All of these lie on one tile, so no interval can be given, and another tile may tell "
             "another story."
         )
-    elif rates.tiles < FEW_TILES:
+    elif not rates.enough_tiles:
         yield (
-            f"They lie on {rates.tiles} tiles only: others may tell another story, and the "
-            "interval is narrower than it should be."
+            f"They lie on {rates.tiles} tiles only, too few tiles for an interval: others may tell "
+            "another story."
         )
 
 

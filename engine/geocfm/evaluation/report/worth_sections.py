@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from geocfm.evaluation.calibration import LEAST, MOST
+from geocfm.evaluation.calibration import LEAST, MOST, Calibration
+from geocfm.evaluation.comparison import FEW_TILES
 from geocfm.evaluation.rates import RateCurve
 from geocfm.evaluation.report import charts
 from geocfm.evaluation.report.content import Report
@@ -23,6 +24,14 @@ ONLY_SEEN = (
     "and says little of other ground."
 )
 NO_HELD_OUT = "No known occurrence lies on the held-out tiles, so there is nothing to show here."
+ALL_LEARNED = (
+    "The model learned from all tiles, so none is held out. What follows is of ground that it saw; "
+    "how well such models do on other ground is told by the cross-validation below."
+)
+NOT_OF_FOLDS = (
+    "The model learned from all tiles, so none is held out to tell its calibration from. Train "
+    "without --folds to have it told."
+)
 
 
 def prediction_section(report: Report) -> Html:
@@ -52,7 +61,8 @@ def prediction_section(report: Report) -> Html:
         )
     shown = [element("div", *parts, class_="pair")]
     if prediction is None:
-        shown.insert(0, paragraph(ONLY_SEEN, "note"))
+        folds = report.extras.cross_validation is not None
+        shown.insert(0, paragraph(ALL_LEARNED if folds else ONLY_SEEN, "note"))
     captured = {
         "held-out tiles": prediction,
         "validation tiles": report.validation_rate,
@@ -66,9 +76,13 @@ def _band_words(*curves: RateCurve | None) -> str:
     there = [curve for curve in curves if curve is not None]
     if all(curve.low is None for curve in there):
         return "All occurrences lie on one tile, so there are no bands."
+    if not any(curve.enough_tiles for curve in there):
+        return "There are too few tiles with occurrences for bands."
     said = "Bands: 95 %, by drawing whole tiles anew."
     if any(curve.low is None for curve in there):
         said += " Where all occurrences lie on one tile there is none."
+    elif not all(curve.enough_tiles for curve in there):
+        said += f" Where occurrences lie on fewer than {FEW_TILES} tiles there is none."
     return said
 
 
@@ -76,10 +90,12 @@ def calibration_section(report: Report) -> Html:
     """Whether the density means what it says."""
     found = report.calibration
     if found is None:
-        return paragraph(NO_HELD_OUT, "note")
-    band = " The band holds 95 % of what other draws of tiles give." if found.low else ""
+        folds = report.extras.cross_validation is not None
+        return paragraph(NOT_OF_FOLDS if folds else NO_HELD_OUT, "note")
+    banded = report.prediction_rate is not None and report.prediction_rate.enough_tiles
+    band = " The band holds 95 % of what other draws of tiles give." if banded else ""
     shown = figure(
-        picture(charts.calibration_chart(found), "svg+xml", "Calibration curve"),
+        picture(charts.calibration_chart(found, banded=banded), "svg+xml", "Calibration curve"),
         "Ground is taken from the densest on. Its share of the map's density should be its share "
         f"of the held-out occurrences; below the diagonal the map promises too much.{band}",
         class_="chart",
@@ -97,7 +113,21 @@ def calibration_section(report: Report) -> Html:
             f"{count(found.fitted_on, 'occurrence')} of the validation tiles, makes the map "
             f"{sharper} (density to that power). On the held-out tiles the distance is then "
             f"{100 * found.after.distance:.0f} instead of {100 * found.before.distance:.0f} "
-            f"points, and the log likelihood {found.gain:+.2f} nats per occurrence. It is told "
-            "here only: no map is changed by it, and the ranking of ground stays as it is."
+            f"points, and the log likelihood {found.gain:+.2f} nats per occurrence."
         )
+        said.append(_how_to_apply(report, found))
     return element("div", shown, element("div", paragraphs(said)), class_="pair")
+
+
+def _how_to_apply(report: Report, found: Calibration) -> str:
+    """What to do with the temperature. The map may have been made with one, which then counts."""
+    assert found.after is not None
+    given = float(report.provenance.get("job", {}).get("temperature") or 1.0)
+    changes = "changes the contrast of a map, not the ranking of the ground within it"
+    if found.gain is None or found.gain <= 0:
+        return f"As the held-out tiles gain nothing by it, leave it: a temperature {changes}."
+    wanted = min(given * found.after.temperature, MOST)
+    return (
+        f"The map here is without it; 'geocfm map --temperature {wanted:.2f}' (in QGIS the "
+        f"parameter Temperature of the map) makes one with it. A temperature {changes}."
+    )
