@@ -88,6 +88,7 @@ def run_evaluate(job: EvaluateJob, place: Workplace, reporter: Reporter) -> None
             provenance,
             beside.held_out_curves() if beside else {},
         )
+        told = map_extras(raw, grid, occurrences.points, work.predictor, reporter)
         plot_map(
             place.folder / picture.name,
             raw.path,
@@ -97,6 +98,7 @@ def run_evaluate(job: EvaluateJob, place: Workplace, reporter: Reporter) -> None
             split.on_grid(grid, work.training_grid),
             MAP_TITLE,
             provenance,
+            told.outlines,
         )
         found = Measured(
             name=job.checkpoint.stem,
@@ -114,7 +116,6 @@ def run_evaluate(job: EvaluateJob, place: Workplace, reporter: Reporter) -> None
                 *work.predictor.warnings(),
             ),
         )
-        told = map_extras(raw, grid, occurrences.points, work.predictor, reporter)
         extras = Extras(
             baselines=baselines_of(beside) if beside else None,
             cross_validation=pooled,

@@ -22,6 +22,7 @@ from geocfm.inference.targets import Target, TargetRules, find_targets
 
 REPORTED_TARGETS = 10
 AREA_SHARE = 0.05  # of the map, that targets lie in
+UNCERTAINTY = "uncertainty"  # what its mean inside a target is called
 DISAGREEMENT = (
     "Standard deviation of the density among the members of the ensemble, over its mean: where it "
     "is high, another choice of occurrences or another start of the training gives another map. "
@@ -31,9 +32,10 @@ DISAGREEMENT = (
 
 @dataclass(frozen=True)
 class MapExtras:
-    """The best targets of a map by rank, and pictures of its uncertainty."""
+    """The best targets of a map, their outlines by rank, and pictures of its uncertainty."""
 
     targets: tuple[TargetRow, ...]
+    outlines: dict[int, BaseGeometry]  # in (column, row) of the map's grid
     uncertainty: tuple[MapPicture, ...]
 
 
@@ -45,7 +47,12 @@ def map_extras(
     reporter: Reporter,
 ) -> MapExtras:
     """known: occurrences (N, 2) as (column, row)."""
-    return MapExtras(_targets(raw, grid, known, predictor, reporter), _uncertainty(raw, grid))
+    targets = _targets(raw, grid, known, reporter)
+    return MapExtras(
+        _rows(targets, grid, predictor, reporter),
+        {target.rank: target.outline for target in targets},
+        _uncertainty(raw, grid),
+    )
 
 
 def effects_of_layers(
@@ -62,12 +69,8 @@ def effects_of_layers(
 
 
 def _targets(
-    raw: RawMap,
-    grid: Grid,
-    known: NDArray[np.float64],
-    predictor: Predictor,
-    reporter: Reporter,
-) -> tuple[TargetRow, ...]:
+    raw: RawMap, grid: Grid, known: NDArray[np.float64], reporter: Reporter
+) -> list[Target]:
     rules = TargetRules(
         number=REPORTED_TARGETS,
         area_share=AREA_SHARE,
@@ -76,19 +79,26 @@ def _targets(
         exclude_km=None,
         smooth=1.0,
     )
-    field = "uncertainty"
     with Stack([Layer("map", str(raw.path), 1)], grid) as density:
         try:
             if VARIATION in raw.bands:
-                layer = Layer(field, str(raw.path), raw.bands.index(VARIATION) + 1)
+                layer = Layer(UNCERTAINTY, str(raw.path), raw.bands.index(VARIATION) + 1)
                 with Stack([layer], grid) as beside:
                     found = find_targets(density, rules, known, beside, reporter)
             else:
                 found = find_targets(density, rules, known, None, reporter)
         except UserError:  # a map without any high place
-            return ()
-    layers = effects_of_layers(predictor, found.targets, grid, reporter)
-    centres = [centre_of(target.outline, grid) for target in found.targets]
+            return []
+    return list(found.targets)
+
+
+def _rows(
+    targets: list[Target], grid: Grid, predictor: Predictor, reporter: Reporter
+) -> tuple[TargetRow, ...]:
+    if not targets:
+        return ()
+    layers = effects_of_layers(predictor, targets, grid, reporter)
+    centres = [centre_of(target.outline, grid) for target in targets]
     return tuple(
         TargetRow(
             rank=target.rank,
@@ -97,12 +107,12 @@ def _targets(
             area_km2=target.area_km2,
             mass_share=target.mass_share,
             lift=target.lift,
-            uncertainty=target.means.get(field),
+            uncertainty=target.means.get(UNCERTAINTY),
             nearest_known_km=target.nearest_known_km,
             known_inside=target.known_inside or 0,
             layers=layers.get(target.rank, ""),
         )
-        for target, (x, y) in zip(found.targets, centres, strict=True)
+        for target, (x, y) in zip(targets, centres, strict=True)
     )
 
 

@@ -274,7 +274,11 @@ def _report_on_training(
     evaluation = evaluate_map(raw, grid, points, region.split, grid)
     picture = place.folder / MAP_PICTURE
     provenance = place.provenance.model_dump_json()
-    plot_map(picture, raw.path, 1 / raw.mean, grid, points, region.split, MAP_TITLE, provenance)
+    told = map_extras(raw, grid, points, predictor, reporter)
+    plot_map(
+        *(picture, raw.path, 1 / raw.mean, grid, points, region.split),
+        *(MAP_TITLE, provenance, told.outlines),
+    )
     found = Measured(
         name=job.out.stem,
         card=card,
@@ -287,7 +291,6 @@ def _report_on_training(
         log=log,
         warnings=(*region.occurrences.warnings, *predictor.warnings()),
     )
-    told = map_extras(raw, grid, points, predictor, reporter)
     stage = reporter.stage("Measuring which layers matter")
     extras = Extras(
         cross_validation=pooled,
