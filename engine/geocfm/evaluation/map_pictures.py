@@ -163,12 +163,13 @@ def _outline(axes: Axes, rank: int, outline: BaseGeometry) -> None:
     polygons = [part for part in shapely.get_parts(outline) if part.geom_type == "Polygon"]
     rings = [np.asarray(ring.coords) for one in polygons for ring in (one.exterior, *one.interiors)]
     axes.add_collection(LineCollection(rings, colors=OUTLINE, lw=1.0))
-    _, top, right, _ = outline.bounds
+    corners = np.concatenate(rings)
     axes.annotate(
         str(rank),
-        (right, top),
-        (1.5, 0.5),
+        tuple(corners[corners[:, 0].argmax()]),  # its easternmost point
+        (2, 0),
         textcoords="offset points",
+        va="center",
         color="black",
         fontsize=8,
         fontweight="bold",
