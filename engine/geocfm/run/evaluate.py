@@ -112,13 +112,16 @@ def run_evaluate(job: EvaluateJob, place: Workplace, reporter: Reporter) -> None
                 *work.predictor.warnings(),
             ),
         )
-        told = map_extras(raw, grid, occurrences.points, work.predictor, reporter)
+        told = map_extras(
+            *(raw, grid, occurrences.points, work.predictor, work.experience, reporter)
+        )
         extras = Extras(
             baselines=baselines_of(beside) if beside else None,
             cross_validation=pooled,
             importance=importance,
             targets=told.targets,
             uncertainty=told.uncertainty,
+            outside_share=told.outside_share,
         )
         write_report(found, extras, place, reporter)
         write_occurrences(place, used, grid, occurrences.points, occurrences.ids)

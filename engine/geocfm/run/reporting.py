@@ -287,13 +287,14 @@ def _report_on_training(
         log=log,
         warnings=(*region.occurrences.warnings, *predictor.warnings()),
     )
-    told = map_extras(raw, grid, points, predictor, reporter)
+    told = map_extras(raw, grid, points, predictor, work.experience, reporter)
     stage = reporter.stage("Measuring which layers matter")
     extras = Extras(
         cross_validation=pooled,
         importance=layer_importance(region, predictor, job.seed, stage),
         targets=told.targets,
         uncertainty=told.uncertainty,
+        outside_share=told.outside_share,
     )
     write_report(found, extras, place, reporter)
 
