@@ -109,6 +109,7 @@ def run_evaluate(job: EvaluateJob, place: Workplace, reporter: Reporter) -> None
             warnings=(
                 *occurrences.warnings,
                 *filter(None, [work.learned.doubt]),
+                *raw.warnings,
                 *work.predictor.warnings(),
             ),
         )

@@ -285,7 +285,7 @@ def _report_on_training(
         evaluation=evaluation,
         picture=picture,
         log=log,
-        warnings=(*region.occurrences.warnings, *predictor.warnings()),
+        warnings=(*region.occurrences.warnings, *raw.warnings, *predictor.warnings()),
     )
     told = map_extras(raw, grid, points, predictor, work.experience, reporter)
     stage = reporter.stage("Measuring which layers matter")
