@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import rasterio
 import shapely
 from child_process import ended, read_until, started
 from geocfm.data.split import TRAIN, Split
@@ -20,10 +21,12 @@ from geocfm.model.checkpoint import load_card
 from report_page import Page
 from small_data import (
     DEGREES,
+    LAYERS,
     ROTATED,
     TINY_NETWORK,
     SmallRegion,
     json_lines,
+    write_raster,
     write_region,
     write_shapes,
 )
@@ -126,7 +129,9 @@ def test_the_report_tells_what_the_evaluation_found(
     parsed = Page(page)
     assert parsed.foreign() == []
     pictures = [given["src"] for tag, given in parsed.tags if tag == "img"]
-    assert sum(str(source).startswith("data:image/png") for source in pictures) == 1 + 3
+    assert sum(str(source).startswith("data:image/png") for source in pictures) == 1 + 3 + len(
+        told["extras"]["uncertainty"]
+    )
     assert f"{100 * at_ten['value']:.0f}\u00a0% of the" in page
     for sentence in told["summary"]["caveats"]:
         assert sentence[:40] in page
@@ -338,3 +343,53 @@ def test_a_copied_model_has_a_report_without_its_training_curves(
     assert "done before" in done(
         geocfm(*evaluating(small_region, model, tmp_path / "out", "--steps", 1))
     )
+
+
+def test_what_a_model_has_never_seen_is_told_and_shown(
+    geocfm: Geocfm,
+    small_region: SmallRegion,
+    trained: Any,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with rasterio.open(small_region.raster("slope")) as source:
+        values = source.read(1)
+    values[:, 70:] = np.where(values[:, 70:] == -9999, -9999, 5000)  # of 300 to 640
+    strange = write_raster(tmp_path / "strange.tif", values, small_region.grid)
+    layers = [f"slope={strange}", *(str(small_region.raster(n)) for n in ("ridge", "noise"))]
+    given = [text for layer in layers for text in ("--raster", layer)]
+    known = ("--occurrences", small_region.occurrences, "--steps", 1, "--skip-importance")
+    command = ("evaluate", "--checkpoint", trained.checkpoint, *given, *known)
+    done(geocfm(*command, "--out", tmp_path / "all"))
+    told = told_by(tmp_path / "all" / "report.json")
+    share = told["extras"]["outside_share"]
+    assert share == pytest.approx(0.3, abs=0.05)
+    assert f"Here {100 * share:.0f} % of the mapped area lies outside" in " ".join(
+        told["summary"]["caveats"]
+    )
+    (picture,) = told["extras"]["uncertainty"]
+    assert picture["title"] == "Where the model has never been"
+
+    monkeypatch.setattr("geocfm.run.report_extras.MOST_JUDGED", 700)  # every fifth row and column
+    done(geocfm(*command, "--out", tmp_path / "some"))
+    some = told_by(tmp_path / "some" / "report.json")["extras"]
+    assert some["outside_share"] == pytest.approx(share, abs=0.02)
+    assert some["outside_share"] != share
+    assert len(some["uncertainty"]) == 1
+
+
+def test_parts_that_do_not_compare_are_told_in_the_report(
+    geocfm: Geocfm, small_region: SmallRegion, trained: Any, tmp_path: Path
+) -> None:
+    given: list[object] = []
+    for name in LAYERS:
+        with rasterio.open(small_region.raster(name)) as source:
+            values = source.read(1)
+        values[40:80] = -9999  # wider than a window
+        path = write_raster(tmp_path / f"{name}.tif", values, small_region.grid)
+        given += ["--raster", path]
+    known = ("--occurrences", small_region.occurrences, "--steps", 1, "--skip-importance")
+    model = ("--checkpoint", trained.checkpoint)
+    done(geocfm("evaluate", *model, *given, *known, "--out", tmp_path / "out"))
+    caveats = " ".join(told_by(tmp_path / "out" / "report.json")["summary"]["caveats"])
+    assert "falls into 2 parts that share no window" in caveats

@@ -90,21 +90,26 @@ def plot_map(
     save_figure(figure, path, provenance)
 
 
-def band_picture(raster: Path, band: int, grid: Grid, scale: float, label: str) -> bytes:
+def band_picture(
+    raster: Path, band: int, grid: Grid, label: str, mean: float | None = None
+) -> bytes:
     """A band of a map as a PNG, in colours that are not those of the density.
 
-    Where the density (band 1 times ``scale``) is far below its mean the picture fades away:
+    mean: of the density in band 1, if the picture is to fade away where that is far below it:
     networks that disagree there whether it is a hundredth or a thousandth tell nothing.
     """
     values = _read_coarse(raster, band, grid)
-    density = _read_coarse(raster, 1, grid) * scale
-    valid = values[np.isfinite(values) & (density >= LEAST_SHOWN)]
-    highest = float(np.percentile(valid, 99)) if valid.size else 1.0
+    seen = np.isfinite(values).astype(np.float64)
+    if mean is not None:
+        density = np.maximum(_read_coarse(raster, 1, grid) / mean, LEAST_SHOWN)
+        fading = np.log10(density / LEAST_SHOWN) / -np.log10(LEAST_SHOWN)
+        seen[seen > 0] = np.clip(fading, 0, 1)[seen > 0]  # 0 at LEAST_SHOWN, 1 at the mean
+    shown = values[seen > 0]
+    highest = float(np.percentile(shown, 99)) if shown.size else 1.0
     figure, axes = _map_figure(grid, 6.0)
     axes.set_facecolor("0.93")
-    seen = np.clip(1 + np.log10(np.maximum(density, LEAST_SHOWN)), 0, 1)  # 0 at 0.1, 1 at the mean
     image = _show(axes, grid, values, "magma", Normalize(0, highest or 1.0))
-    image.set_alpha(np.where(np.isfinite(values), seen, 0.0))
+    image.set_alpha(seen)
     _scale_beside(figure, axes, image, grid, label, "max")
     held = BytesIO()
     figure.savefig(held, dpi=DPI, bbox_inches="tight", format="png")

@@ -31,7 +31,8 @@ class ExperienceMap:
     """Dissimilarity over a grid; NaN where no layer has data, and outside the area if there is one.
 
     Where the model standardises each window by itself, a cell is judged within one window of the
-    model's size; else by itself, whatever the block.
+    model's size; else by itself, whatever the block. every: only the cells of every so many-th row
+    and column are judged, the others are NaN.
     """
 
     def __init__(
@@ -41,9 +42,10 @@ class ExperienceMap:
         layers: Layers,
         window_size: int,
         area: Area | None = None,
+        every: int = 1,
     ) -> None:
         self._experience, self._encoder, self._layers = experience, encoder, layers
-        self._size, self._area = window_size, area
+        self._size, self._area, self._every = window_size, area, every
 
     def blocks(self) -> Iterator[JudgedBlock]:
         """All of the grid, or of the area's bounds."""
@@ -56,11 +58,16 @@ class ExperienceMap:
         found = np.full((window.height, window.width), np.nan, dtype=np.float32)
         for whole, part in self._parts(window):
             channels, footprint = self._encoder.encode(self._layers.read(whole))
-            judged = self._experience.dissimilarity(channels, footprint)
+            judged = self._experience.dissimilarity(channels, footprint & self._chosen(whole))
             found[part.slices_in(window)] = judged[part.slices_in(whole)]
         if self._area is not None:
             found[~self._area.mask(window)] = np.nan
         return found
+
+    def _chosen(self, window: Window) -> NDArray[np.bool_]:
+        """Which cells of a window are judged, (h, w)."""
+        rows, columns = np.ogrid[window.row : window.row_stop, window.col : window.col_stop]
+        return (rows % self._every == 0) & (columns % self._every == 0)
 
     def _parts(self, window: Window) -> Iterator[tuple[Window, Window]]:
         """What has to be encoded together, and its part of the window."""

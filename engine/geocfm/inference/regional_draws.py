@@ -57,7 +57,7 @@ def draw_region(
     levels = region_levels(*(predictor, mosaic, windows, combine, "kde", seed, parts, reporter))
     wanted = points * draws
     samplers = [
-        _RegionSampler(member, mosaic, windows, levels[number], area, seed, parts, number)
+        _RegionSampler(member, mosaic, windows, levels.by_member[number], area, seed, parts, number)
         for number, member in enumerate(predictor.members)
     ]
     whose = np.arange(wanted) % len(samplers)

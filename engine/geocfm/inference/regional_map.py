@@ -38,7 +38,7 @@ class RawMap:
     """A map on disk before its scale is known: divide band 1 by ``mean`` for relative density.
 
     bands: what the raster holds; beside the density its uncertainty, if there is an ensemble, and
-    its Monte-Carlo error, if it was repeated.
+    its Monte-Carlo error, if it was repeated. warnings: what to know before comparing its parts.
     """
 
     path: Path
@@ -46,6 +46,7 @@ class RawMap:
     area_km2: float
     windows: int
     bands: tuple[str, ...] = (DENSITY,)
+    warnings: tuple[str, ...] = ()
 
 
 class WindowDensities(Protocol):
@@ -84,9 +85,10 @@ class FlowDensities:
         self.mosaic, self.windows = region_mosaic(predictor, area)
         self._predictor, self._seed, self._repetitions = predictor, seed, repetitions
         self._density = DENSITIES[density]
-        self._levels = region_levels(
+        levels = region_levels(
             *(predictor, self.mosaic, self.windows, combine, density, seed, parts, reporter)
         )
+        self._levels, self.warnings = levels.by_member, levels.warnings()
 
     def of(self, batch: list[Window]) -> Iterator[MappedWindow]:
         """Densities that depend on the seed and the window alone."""

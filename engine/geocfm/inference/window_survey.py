@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
@@ -31,6 +33,26 @@ def choose_combination(asked: str, network: NetworkSettings) -> str:
     return asked
 
 
+@dataclass(frozen=True)
+class RegionLevels:
+    """The level of every window, for each member of the predictor.
+
+    parts: of the area that share no window, so that nothing tells how they compare.
+    """
+
+    by_member: list[dict[Window, float]]
+    parts: int = 1
+
+    def warnings(self) -> tuple[str, ...]:
+        """What the user should know of them."""
+        if self.parts == 1:
+            return ()
+        return (
+            f"The mapped area falls into {self.parts} parts that share no window: within a part "
+            "the map compares, from one part to another it does not.",
+        )
+
+
 def region_levels(
     predictor: Predictor,
     mosaic: Mosaic,
@@ -40,13 +62,13 @@ def region_levels(
     seed: int,
     parts: Parts,
     reporter: Reporter,
-) -> list[dict[Window, float]]:
+) -> RegionLevels:
     """The level of every window, for each member of the predictor.
 
     The density head tells what windows share wherever there is one: it is exact and takes one pass.
     """
     if combine == "average":
-        return [dict.fromkeys(windows, 1.0) for _ in predictor.members]
+        return RegionLevels([dict.fromkeys(windows, 1.0) for _ in predictor.members])
     found, apart = [], 1
     looked = "head" if predictor.card.settings.network.density else density
     for number, member in enumerate(predictor.members):
@@ -58,12 +80,10 @@ def region_levels(
         levels = window_levels(mosaic, windows, survey, combine)
         found.append(dict(zip(windows, levels.values.tolist(), strict=True)))
         apart = max(apart, levels.parts)
-    if apart > 1:
-        reporter.warn(
-            f"The mapped area falls into {apart} parts that share no window: within a part the "
-            "map compares, from one part to another it does not."
-        )
-    return found
+    together = RegionLevels(found, apart)
+    for sentence in together.warnings():
+        reporter.warn(sentence)
+    return together
 
 
 def _survey(

@@ -322,9 +322,10 @@ def raw_map(
         reporter,
         repetitions,
     )
-    return write_raw_map(
+    raw = write_raw_map(
         place.folder / "raw.tif", densities, area, parts, reporter.stage("Mapping"), job.temperature
     )
+    return replace(raw, warnings=densities.warnings)
 
 
 def run_sample(job: SampleJob, place: Workplace, reporter: Reporter) -> None:

@@ -88,7 +88,9 @@ def run_evaluate(job: EvaluateJob, place: Workplace, reporter: Reporter) -> None
             provenance,
             beside.held_out_curves() if beside else {},
         )
-        told = map_extras(raw, grid, occurrences.points, work.predictor, reporter)
+        told = map_extras(
+            *(raw, grid, occurrences.points, work.predictor, work.experience, reporter)
+        )
         plot_map(
             place.folder / picture.name,
             raw.path,
@@ -113,6 +115,7 @@ def run_evaluate(job: EvaluateJob, place: Workplace, reporter: Reporter) -> None
             warnings=(
                 *occurrences.warnings,
                 *filter(None, [work.learned.doubt]),
+                *raw.warnings,
                 *work.predictor.warnings(),
             ),
         )
@@ -122,6 +125,7 @@ def run_evaluate(job: EvaluateJob, place: Workplace, reporter: Reporter) -> None
             importance=importance,
             targets=told.targets,
             uncertainty=told.uncertainty,
+            outside_share=told.outside_share,
         )
         write_report(found, extras, place, reporter)
         write_occurrences(place, used, grid, occurrences.points, occurrences.ids)

@@ -1,12 +1,14 @@
-"""What a report tells of a map beyond its worth: the best targets, and where members disagree."""
+"""What a report tells of a map beyond its worth: targets, and where not to trust it too much."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
+from rasterio.transform import Affine
 from shapely.geometry.base import BaseGeometry
 
 from geocfm.errors import UserError
@@ -15,10 +17,13 @@ from geocfm.events import Reporter
 from geocfm.geo.area import Area
 from geocfm.geo.grid import Grid
 from geocfm.geo.rasters import Layer, Stack
+from geocfm.geo.writing import open_raster_for_blocks
+from geocfm.inference.experience_map import ExperienceMap, OutsideTally
 from geocfm.inference.occlusion import TargetCells, describe_effects, layers_that_matter
 from geocfm.inference.predictor import Predictor
 from geocfm.inference.regional_map import VARIATION, RawMap
 from geocfm.inference.targets import Target, TargetRules, find_targets
+from geocfm.model.experience import Experience
 
 REPORTED_TARGETS = 10
 AREA_SHARE = 0.05  # of the map, that targets lie in
@@ -28,15 +33,21 @@ DISAGREEMENT = (
     "is high, another choice of occurrences or another start of the training gives another map. "
     "Where the density is far below its mean, the picture fades away."
 )
+MOST_JUDGED = 1_000_000  # cells that are held against the model's experience: a few seconds
+UNLIKE = (
+    "How unlike all that the model has seen the layers are together: above 1 a place lies outside "
+    "its experience, and its density is a guess."
+)
 
 
 @dataclass(frozen=True)
 class MapExtras:
-    """The best targets of a map, their outlines by rank, and pictures of its uncertainty."""
+    """The best targets of a map, pictures of its uncertainty, and what is a guess."""
 
     targets: tuple[TargetRow, ...]
-    outlines: dict[int, BaseGeometry]  # in (column, row) of the map's grid
+    outlines: dict[int, BaseGeometry]  # of the targets by rank, in (column, row) of the grid
     uncertainty: tuple[MapPicture, ...]
+    outside_share: float | None  # of the area; None for a model that does not know what it has seen
 
 
 def map_extras(
@@ -44,15 +55,19 @@ def map_extras(
     grid: Grid,
     known: NDArray[np.float64],
     predictor: Predictor,
+    experience: Experience | None,
     reporter: Reporter,
 ) -> MapExtras:
     """known: occurrences (N, 2) as (column, row)."""
     targets = _targets(raw, grid, known, reporter)
-    return MapExtras(
-        _rows(targets, grid, predictor, reporter),
-        {target.rank: target.outline for target in targets},
-        _uncertainty(raw, grid),
-    )
+    rows = _rows(targets, grid, predictor, reporter)
+    outlines = {target.rank: target.outline for target in targets}
+    pictures = _uncertainty(raw, grid)
+    if experience is None:
+        return MapExtras(rows, outlines, pictures, None)
+    beside = raw.path.with_name("experience.tif")
+    share, unlike = _outside(predictor, experience, beside, reporter)
+    return MapExtras(rows, outlines, pictures + unlike, share)
 
 
 def effects_of_layers(
@@ -135,5 +150,43 @@ def _uncertainty(raw: RawMap, grid: Grid) -> tuple[MapPicture, ...]:
     from geocfm.evaluation.map_pictures import band_picture  # matplotlib takes half a second
 
     band = raw.bands.index(VARIATION) + 1
-    png = band_picture(raw.path, band, grid, 1 / raw.mean, VARIATION)
+    png = band_picture(raw.path, band, grid, VARIATION, raw.mean)
     return (MapPicture("Where the members of the ensemble disagree", DISAGREEMENT, png),)
+
+
+def _outside(
+    predictor: Predictor, experience: Experience, path: Path, reporter: Reporter
+) -> tuple[float, tuple[MapPicture, ...]]:
+    """The share of the area outside the model's experience, and a picture if there is any.
+
+    Of a large grid some rows and columns stand for all. path: a raster for the picture.
+    """
+    grid = predictor.layers.grid
+    every = max(1, math.ceil(math.sqrt(grid.height * grid.width / MOST_JUDGED)))
+    judged = ExperienceMap(
+        experience, predictor.encoder, predictor.layers, predictor.window_size, every=every
+    )
+    tally, stage, done = OutsideTally(grid), reporter.stage("Looking for what is unlike all"), 0
+    shape = (-(-grid.height // every), -(-grid.width // every))
+    found = np.full(shape, np.nan, dtype=np.float32)
+    for block in judged.blocks():
+        stage(done, grid.height * grid.width)
+        tally.add(block)
+        at = block.window
+        rows, columns = (
+            np.arange(-(-first // every) * every, stop, every)
+            for first, stop in ((at.row, at.row_stop), (at.col, at.col_stop))
+        )
+        here = np.ix_(rows - at.row, columns - at.col)
+        found[np.ix_(rows // every, columns // every)] = block.dissimilarity[here]
+        done += at.height * at.width
+    stage(done, done)
+    if not tally.share:
+        return 0.0, ()
+    from geocfm.evaluation.map_pictures import band_picture  # matplotlib takes half a second
+
+    coarse = Grid(grid.crs, grid.transform @ Affine.scale(every), *shape)
+    with open_raster_for_blocks(path, coarse) as raster:
+        raster.write(found, 1)
+    png = band_picture(path, 1, grid, "dissimilarity")
+    return tally.share, (MapPicture("Where the model has never been", UNLIKE, png),)

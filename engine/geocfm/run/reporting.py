@@ -274,7 +274,7 @@ def _report_on_training(
     evaluation = evaluate_map(raw, grid, points, region.split, grid)
     picture = place.folder / MAP_PICTURE
     provenance = place.provenance.model_dump_json()
-    told = map_extras(raw, grid, points, predictor, reporter)
+    told = map_extras(raw, grid, points, predictor, work.experience, reporter)
     plot_map(
         *(picture, raw.path, 1 / raw.mean, grid, points, region.split),
         *(MAP_TITLE, provenance, told.outlines),
@@ -289,7 +289,7 @@ def _report_on_training(
         evaluation=evaluation,
         picture=picture,
         log=log,
-        warnings=(*region.occurrences.warnings, *predictor.warnings()),
+        warnings=(*region.occurrences.warnings, *raw.warnings, *predictor.warnings()),
     )
     stage = reporter.stage("Measuring which layers matter")
     extras = Extras(
@@ -297,6 +297,7 @@ def _report_on_training(
         importance=layer_importance(region, predictor, job.seed, stage),
         targets=told.targets,
         uncertainty=told.uncertainty,
+        outside_share=told.outside_share,
     )
     write_report(found, extras, place, reporter)
 

@@ -159,6 +159,17 @@ def test_the_caveats_are_always_there(report: Report) -> None:
     assert "No raster of survey effort" not in weighted
 
 
+def test_what_lies_outside_experience_is_told_with_the_caveats(report: Report) -> None:
+    for share, words in (
+        (0.123, "Here 12 % of the mapped area lies outside what the model has seen."),
+        (0.0004, "Here less than 0.1 % of the mapped area lies outside"),
+        (0.0, "Here all of the mapped area is like what the model has seen."),
+    ):
+        told = replace(report, extras=replace(report.extras, outside_share=share))
+        assert words in " ".join(summarise(told).caveats)
+    assert "the model has seen" not in " ".join(summarise(report).caveats)
+
+
 def test_a_region_without_held_out_occurrences_says_so(report: Report) -> None:
     extras = replace(report.extras, cross_validation=None)
     bare = without_held_out(replace(report, extras=extras))

@@ -65,6 +65,15 @@ def test_a_map_by_the_definition(predictor: Predictor, experience: Experience) -
     assert np.nanmean(values <= 1) > 0.9
 
 
+def test_some_rows_and_columns_can_stand_for_all(
+    predictor: Predictor, experience: Experience, small_blocks: None
+) -> None:
+    given = (experience, predictor.encoder, predictor.layers, predictor.window_size)
+    every, some = whole(ExperienceMap(*given)), whole(ExperienceMap(*given, every=7))
+    np.testing.assert_allclose(some[::7, ::7], every[::7, ::7], atol=1e-5)
+    assert np.isfinite(some).sum() == np.isfinite(every[::7, ::7]).sum() > 0
+
+
 def test_blocks_make_no_difference(
     predictor: Predictor, experience: Experience, small_blocks: None
 ) -> None:

@@ -11,11 +11,13 @@ import torch
 from geocfm.events import JsonSink, Reporter
 from geocfm.geo.grid import Window
 from geocfm.inference.parts import Parts
-from geocfm.inference.predictor import Predictor
+from geocfm.inference.predictor import Layers, Predictor
 from geocfm.inference.region_windows import region_mosaic, window_step
+from geocfm.inference.regional_map import FlowDensities
 from geocfm.inference.window_survey import region_levels
+from geocfm.model.checkpoint import Checkpoint
 from numpy.typing import NDArray
-from small_data import SmallRegion
+from small_data import SmallRegion, json_lines
 
 
 def logits(predictor: Predictor, window: Window) -> NDArray[np.float64]:
@@ -31,7 +33,7 @@ def levels(predictor: Predictor, combine: str, folder: Path) -> NDArray[np.float
     said = io.StringIO()
     reporter = Reporter(JsonSink(said))
     given = (predictor, mosaic, windows, combine, "head", 1, Parts(folder), reporter)
-    (found,) = region_levels(*given)
+    (found,) = region_levels(*given).by_member
     return np.array([found[window] for window in windows])
 
 
@@ -81,3 +83,31 @@ def test_windows_step_by_odd_numbers_of_cells(size: int) -> None:
     step = window_step(size)
     assert step % 2 == 1
     assert size / 3 - 2 < step <= size / 3
+
+
+class Parted:
+    """Layers without data in a belt that is wider than a window."""
+
+    def __init__(self, layers: Layers) -> None:
+        self._layers, self.grid = layers, layers.grid
+
+    def read(self, window: Window) -> NDArray[np.float32]:
+        values = self._layers.read(window).copy()
+        rows = np.arange(window.row, window.row_stop)
+        values[:, (rows >= 40) & (rows < 80)] = np.nan
+        return values
+
+
+def test_parts_that_do_not_compare_are_told_to_whoever_keeps_the_map(
+    predictor: Predictor, checkpoint: Checkpoint, tmp_path: Path
+) -> None:
+    device = torch.device("cpu")
+    parted = Predictor(checkpoint, Parted(predictor.layers), predictor.sampling, device)
+    for number, (one, parts) in enumerate(((predictor, 1), (parted, 2))):
+        said = io.StringIO()
+        reporter, kept = Reporter(JsonSink(said)), Parts(tmp_path / str(number))
+        found = FlowDensities(one, None, "count", "head", 1, kept, reporter)
+        told = [e["text"] for e in json_lines(said.getvalue()) if e["event"] == "warning"]
+        assert list(found.warnings) == told
+        assert len(told) == parts - 1
+        assert all(f"falls into {parts} parts that share no window" in text for text in told)

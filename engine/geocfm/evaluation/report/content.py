@@ -146,6 +146,7 @@ class Extras:
     importance: Importance | None = None  # None where it was not asked for
     targets: tuple[TargetRow, ...] = ()
     uncertainty: tuple[MapPicture, ...] = ()
+    outside_share: float | None = None  # of the mapped area, unlike all that the model has seen
 
 
 @dataclass(frozen=True)

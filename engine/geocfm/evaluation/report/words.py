@@ -12,6 +12,7 @@ from geocfm.evaluation.report.content import Report
 HEADLINE_SHARE = 0.1  # of the area
 BY_HEART = 0.05  # captured more on training tiles than on held-out ones that is worth a word
 WITHIN_LUCK = 1.5  # times the distance of a perfect map's calibration that luck may explain
+LEAST_SHARE = 0.001  # of the area outside experience that is told as a number
 SHARP = 0.02  # mean distance to one side of the diagonal that is worth a word
 
 
@@ -178,6 +179,16 @@ def _caveats(report: Report) -> Iterator[str]:
         )
     yield (
         "Extrapolation: where the layers look unlike anything on the training tiles, the map is a "
-        "guess, however sure it looks."
+        f"guess, however sure it looks.{_outside(report.extras.outside_share)}"
     )
     yield from report.warnings
+
+
+def _outside(share: float | None) -> str:
+    """How much of the map that is; empty for a model that does not know what it has seen."""
+    if share is None:
+        return ""
+    if not share:
+        return " Here all of the mapped area is like what the model has seen."
+    much = percent(share) if share >= LEAST_SHARE else f"less than {percent(LEAST_SHARE)}"
+    return f" Here {much} of the mapped area lies outside what the model has seen."
