@@ -80,7 +80,7 @@ class KnowingNetwork(nn.Module):
         super().__init__()
         self.weights = torch.from_numpy(weights).float()
 
-    def encode(self, images: Tensor, footprints: Tensor) -> FeatureMap:
+    def encode(self, images: Tensor, footprints: Tensor, views: int = 1) -> FeatureMap:
         """The density alone."""
         logits = (self.weights[:, None, None] * images).sum(dim=1)
         nothing, size = torch.zeros(0), (images.shape[2], images.shape[3])

@@ -45,9 +45,8 @@ def test_a_window_without_data_has_no_density(predictor: Predictor, density: str
     assert not found[1].any()
 
 
-def test_the_head_is_the_softmax_of_its_logits(
-    predictor: Predictor, encoded: EncodedWindows
-) -> None:
+def test_the_head_is_the_softmax_of_its_logits(predictor: Predictor) -> None:
+    encoded = predictor.encode([ALL, BESIDE_THE_HOLE], views=1)
     network = predictor.sampler._network
     values = predictor._reader.read(encoded.windows)
     with torch.no_grad():
