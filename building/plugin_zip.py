@@ -33,7 +33,7 @@ SOURCES = {  # in the repository: in the plugin's folder
 SHIPPED = (
     *(".py", ".typed", ".toml", ".txt", ".md", ".html", ".css", ".json"),
     *(".ui", ".qml", ".ts", ".svg", ".png", ".jpg"),
-    *(".tif", ".gpkg", ".geojson", ".csv", ".safetensors"),
+    *(".tif", ".gpkg", ".geojson", ".csv", ".safetensors", ".jsonl"),
 )
 LEFT_BEHIND = re.compile(  # by Python, QGIS and file managers: left out without a word
     r"(^|/)(\.|__pycache__/|__MACOSX/|Thumbs\.db$)|\.(pyc|egg-info/.*|aux\.xml|gpkg-(wal|shm)|qmd)$"
