@@ -53,7 +53,7 @@ def plot_map(
     roles = split.role_of_points(points)
     values = _read_coarse(raster, 1, grid) * scale
     valid = values[np.isfinite(values)]
-    highest = float(np.percentile(valid, 99.5)) if valid.size else 1.0
+    highest = float(np.percentile(valid, 99)) if valid.size else 1.0
     figure, axes = _map_figure(grid, 6.6)
     image = _show(
         axes,
