@@ -143,7 +143,8 @@ def _map(report: Report, pictures: Pictures) -> Html:
     counts = report.occurrences.by_role
     caption = (
         "Relative density, 1 = regional mean; the colours go from a tenth of the mean to the "
-        f"highest hundredth, on a logarithmic scale, and the highest density is {report.map.highest:,.1f} times the mean. Known occurrences: "
+        "highest hundredth, on a logarithmic scale, and the highest density is "
+        f"{report.map.highest:,.1f} times the mean. Known occurrences: "
         f"{counts['train']:,} on training tiles, which the model learned from; "
         f"{counts['validation']:,} on validation tiles, which chose its best moment; "
         f"{counts['test']:,} on held-out tiles (dashed), which it never saw."
