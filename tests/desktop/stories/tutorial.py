@@ -122,7 +122,7 @@ def look_at_results(driver):
     for node in result.findLayers():
         node.setExpanded(node.layer().name() == "Prospectivity")
     for node in sample.findLayers():
-        node.setItemVisibilityChecked(node.layer().name() == "dist_fault")
+        node.setItemVisibilityChecked(node.layer().name() == "greenstone")
     QTest.qWait(OPENING_MS)  # QGIS says that the task is complete, the plugin that the run is
     iface.messageBar().clearWidgets()
     driver.settle()
