@@ -320,7 +320,7 @@ def test_it_is_said_how_to_apply_the_temperature(report: Report) -> None:
     after = replace(report.calibration.after, temperature=0.8)
     better = replace(report, calibration=replace(report.calibration, after=after, gain=0.1))
     said = page_of(better).texts["calibration"]
-    assert "'geocfm map --temperature 0.80' (in QGIS the parameter Temperature" in said
+    assert "by --temperature 0.80 (in QGIS the parameter Temperature of the map)" in said
     assert "changes the contrast of a map, not the ranking" in said
     job = {"command": "evaluate", "temperature": 0.5}  # the map that was judged had one already
     again = replace(better, provenance={**report.provenance, "job": job})

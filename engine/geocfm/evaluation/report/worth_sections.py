@@ -128,6 +128,6 @@ def _how_to_apply(report: Report, found: Calibration) -> str:
         return f"As the held-out tiles gain nothing by it, leave it: a temperature {changes}."
     wanted = min(given * found.after.temperature, MOST)
     return (
-        f"The map here is without it; 'geocfm map --temperature {wanted:.2f}' (in QGIS the "
-        f"parameter Temperature of the map) makes one with it. A temperature {changes}."
+        f"The map here is without it; a map is made with it by --temperature {wanted:.2f} (in QGIS "
+        f"the parameter Temperature of the map). A temperature {changes}."
     )
