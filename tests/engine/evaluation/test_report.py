@@ -324,7 +324,7 @@ def test_it_is_said_how_to_apply_the_temperature(report: Report) -> None:
     assert "changes the contrast of a map, not the ranking" in said
     job = {"command": "evaluate", "temperature": 0.5}  # the map that was judged had one already
     again = replace(better, provenance={**report.provenance, "job": job})
-    assert "--temperature 0.40'" in page_of(again).texts["calibration"]
+    assert "--temperature 0.40 (in QGIS" in page_of(again).texts["calibration"]
     worse = replace(report, calibration=replace(report.calibration, after=after, gain=-0.1))
     said = page_of(worse).texts["calibration"]
     assert "the held-out tiles gain nothing by it, leave it" in said
