@@ -1,8 +1,9 @@
 """A window looked at from several sides: turned, mirrored, and moved by half a cell of the UNet.
 
 Geology has no preferred side of a window, yet a network answers a little differently from each, and
-its cells lie elsewhere on the ground. The mean density over the views is a better one than that of
-any of them, and chance patterns of the cells average out (docs/benchmarks.md).
+its cells lie elsewhere on the ground. In the mean density over the views chance patterns of the
+cells average out, and on real regions it was the more likely one; on the synthetic images, which
+are not turned in training, it gains nothing (docs/benchmarks.md).
 """
 
 from __future__ import annotations
