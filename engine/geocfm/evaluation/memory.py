@@ -56,6 +56,7 @@ def measure_memory(
 ) -> list[Step]:
     """Statistics, training and a map on a virtual size x size x layers stack.
 
+    Windows are looked at from one side: the others come one after the other, and cost time alone.
     whole: also map, rank and evaluate all of it, which takes an hour on some hundred million cells.
     """
     if not hasattr(os, "wait4"):
@@ -74,7 +75,7 @@ def measure_memory(
         "statistics (check)": ["check", *given, *points],
         f"statistics and {iterations} training iterations (train)": [
             "train", *given, *points, "--preset", "quick", "--iterations", str(iterations),
-            "--skip-report", "--overwrite", "--out", model,
+            "--set", "sampling.views=1", "--skip-report", "--overwrite", "--out", model,
         ],
         f"map of about {windows} windows (map)": [
             "map", "--checkpoint", model, *given, "--aoi", str(area), "--overwrite",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -57,6 +57,11 @@ class Window:
         """The column after the last one."""
         return self.col + self.width
 
+    @property
+    def cells(self) -> int:
+        """How many there are."""
+        return self.height * self.width
+
     def intersection(self, other: Window) -> Window | None:
         """Give the cells in both windows, None if there are none."""
         row, col = max(self.row, other.row), max(self.col, other.col)
@@ -83,6 +88,14 @@ class Window:
     def to_rasterio(self) -> rasterio.windows.Window:
         """Give the same rectangle as rasterio's type, which counts columns first."""
         return rasterio.windows.Window(self.col, self.row, self.width, self.height)
+
+
+def bounding_window(windows: Iterable[Window]) -> Window:
+    """Give the smallest window that contains all of these; there must be one at least."""
+    edges = np.array([(w.row, w.col, w.row_stop, w.col_stop) for w in windows])
+    row, col = edges[:, :2].min(axis=0).tolist()
+    row_stop, col_stop = edges[:, 2:].max(axis=0).tolist()
+    return Window(row, col, row_stop - row, col_stop - col)
 
 
 @dataclass(frozen=True)

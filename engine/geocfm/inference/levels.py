@@ -25,7 +25,7 @@ from geocfm.geo.grid import Window
 from geocfm.inference.mosaic import Mosaic
 
 COMBINATIONS = ("average", "consistent", "head", "count")
-RIDGE = {"consistent": 1e-3, "head": 1e-2, "count": 1e-1}
+RIDGE = {"consistent": 1e-3, "head": 1e-2, "count": 3.0}
 """How much a window's own prior counts beside one pair that shares all its mass; by trial on a
 synthetic region and on validation tiles (docs/benchmarks.md)."""
 LEAST_SHARED = 1e-12  # of a window's mass; less on an overlap tells nothing of it

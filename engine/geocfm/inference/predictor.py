@@ -12,7 +12,7 @@ import torch
 from numpy.typing import NDArray
 
 from geocfm.data.encoding import Encoder
-from geocfm.geo.grid import Grid, Window
+from geocfm.geo.grid import Grid, Window, bounding_window
 from geocfm.inference.flow_sampler import (
     EncodedImages,
     FlowSampler,
@@ -53,7 +53,7 @@ class WindowReader:
     def read(self, windows: tuple[Window, ...]) -> WindowImages:
         """The windows' channels and footprints."""
         if self._last is None or self._last[0] != windows:
-            values = [self._layers.read(window) for window in windows]
+            values = self._values(windows)
             for window_values in values:
                 for name, cells in self._encoder.unknown_classes(window_values).items():
                     self._class_cells[name] = self._class_cells.get(name, 0) + np.array(cells)
@@ -61,6 +61,14 @@ class WindowReader:
             channels, footprints = (np.stack(arrays) for arrays in zip(*read, strict=True))
             self._last = windows, WindowImages(channels, footprints)
         return self._last[1]
+
+    def _values(self, windows: tuple[Window, ...]) -> list[NDArray[np.float32]]:
+        """Values (L, h, w) of each window; of a row of windows that overlap all in one reading."""
+        around = bounding_window(windows)
+        if around.cells > sum(window.cells for window in windows):
+            return [self._layers.read(window) for window in windows]
+        values = self._layers.read(around)
+        return [values[(slice(None), *window.slices_in(around))] for window in windows]
 
     def warnings(self) -> list[str]:
         """What the layers read so far hold that the model has never seen."""

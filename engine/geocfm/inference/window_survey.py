@@ -23,14 +23,21 @@ from geocfm.model.settings import NetworkSettings
 def choose_combination(asked: str, network: NetworkSettings) -> str:
     """How windows are put side by side: as asked, or by the best that the model has."""
     if asked == "auto":
-        return "count" if network.count else "consistent"
-    missing = {"head": not network.density, "count": not network.count}
+        return "count" if _counts(network) else "consistent"
+    missing = {"head": not network.density, "count": not _counts(network)}
     if missing.get(asked):
         raise UserError(
-            f"This model has no {'density' if asked == 'head' else 'count'} head.",
+            "This model has no density head."
+            if asked == "head"
+            else "This model does not tell how many occurrences a window holds.",
             "Use --combine consistent, or train again with the preset quick or full.",
         )
     return asked
+
+
+def _counts(network: NetworkSettings) -> bool:
+    """Whether a model tells how many occurrences a window holds."""
+    return network.process or network.count
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from geocfm.model.anchor import Anchor, anchor_flow, make_anchor
+from geocfm.model.process import CellProcess
 from geocfm.model.score import PixelScore, log_density, log_mass, make_unet
 from geocfm.model.seeding import seeded
 from geocfm.model.settings import NetworkSettings, Settings
@@ -38,7 +39,7 @@ class FeatureMap:
     cell: int = 1
     log_density: Tensor | None = None  # (B, H, W) of the density head
     log_mass: Tensor | None = None  # (B,) of the same: what windows compare by
-    log_count: Tensor | None = None  # (B,) of the count head: occurrences expected in a window
+    log_count: Tensor | None = None  # (B,) occurrences expected in a window
     anchor: Anchor | None = None
     coarser: tuple[FeatureMap, ...] = ()  # levels below, if the head reads them too
 
@@ -161,11 +162,10 @@ class VelocityNetwork(nn.Module):
             inputs += 3
         make = residual_head if settings.head == "residual" else mlp_head
         self.head = make(inputs, settings.head_width, settings.head_depth)
+        if settings.process:
+            self.process = CellProcess(channels)
         if settings.count:
-            self.count = nn.Linear(settings.features, 1)
-            nn.init.zeros_(self.count.weight)
-            nn.init.zeros_(self.count.bias)
-            self.count.requires_grad_(False)  # found when all else is learned: training/counts.py
+            self.count = nn.Linear(settings.features, 1).requires_grad_(False)
 
     def encode(
         self, images: Tensor, footprints: Tensor | None = None, views: int = 1
@@ -179,17 +179,21 @@ class VelocityNetwork(nn.Module):
         features = levels[0]
         height, width = images.shape[-2:]
         logs, mass, count, anchor = None, None, None, None
+        process = self.process(images) if self.settings.process else None
         if footprints is None:
             footprints = torch.ones_like(images[:, 0], dtype=torch.bool)
-        if self.settings.count:
+        if process is not None:
+            count = log_mass(process, footprints)
+        elif self.settings.count:
             share = footprints.float().mean(dim=(1, 2))
             count = self.count(mean_features(features)).squeeze(1) + share.log()
         if self.settings.density:
             logits = self.score(features, images.shape[-2:])
+            logits = logits if process is None else logits + process
             logs = log_density(logits, footprints)
             mass = log_mass(logits.detach(), footprints)
             for view in range(1, views):
-                logs = torch.logaddexp(logs, self._density_from(images, footprints, view))
+                logs = torch.logaddexp(logs, self._density_from(images, footprints, process, view))
             logs = logs - math.log(views)
         if self.settings.anchor and logs is not None:
             cell, variance = self.settings.anchor, self.settings.anchor_variance
@@ -211,12 +215,15 @@ class VelocityNetwork(nn.Module):
             coarser=tuple(coarser),
         )
 
-    def _density_from(self, images: Tensor, footprints: Tensor, view: int) -> Tensor:
-        """Log density (B, H, W) by a look from another side."""
+    def _density_from(
+        self, images: Tensor, footprints: Tensor, process: Tensor | None, view: int
+    ) -> Tensor:
+        """Log density (B, H, W) by a look from another side; the process has none."""
         cell = self.settings.stem
         seen = view_of(images, view, cell)
         features = self.unet(seen.contiguous(memory_format=torch.channels_last))
-        return log_density(from_view(self.score(features, seen.shape[-2:]), view, cell), footprints)
+        score = from_view(self.score(features, seen.shape[-2:]), view, cell)
+        return log_density(score if process is None else score + process, footprints)
 
     def _context(self, features: Tensor) -> Tensor:
         """What the head knows of the window as a whole: (B, D), or (B, ATTENTIONS * D)."""

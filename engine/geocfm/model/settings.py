@@ -65,8 +65,14 @@ class NetworkSettings(_Settings):
     anchor_variance: float = Field(
         1 / 6, gt=0, le=1, description="of such a cell, in its own area: how far cells blend"
     )
+    process: bool = Field(
+        False,
+        description="a Poisson process of single cells, which the density head corrects and which "
+        "tells how many occurrences a window holds",
+    )
     count: bool = Field(
-        False, description="a count head: how many occurrences are expected in a window"
+        False,
+        description="models from before the process tell that from the mean features of a window",
     )
 
     @model_validator(mode="after")
@@ -79,6 +85,11 @@ class NetworkSettings(_Settings):
             raise ValueError(
                 "An anchor needs centred coordinates: set network.coordinates=centred, or "
                 "network.anchor=0."
+            )
+        if self.process and not self.density:
+            raise ValueError(
+                "A density head corrects the process: set network.density=true, or "
+                "network.process=false."
             )
         if self.stem * 2**self.depth > SMALLEST_WINDOW:
             raise ValueError(
@@ -222,7 +233,7 @@ PRESETS: dict[str, Settings] = {
             anchor_variance=1 / 4,
             head_width=64,
             head_depth=1,
-            count=True,
+            process=True,
         ),
         training=TrainingSettings(minutes=5, optimiser="muon", points_per_step=2048, patience=20),
         sampling=_OUR_SAMPLING,
@@ -238,7 +249,7 @@ PRESETS: dict[str, Settings] = {
             anchor_variance=1 / 4,
             head_width=256,
             head_depth=3,
-            count=True,
+            process=True,
         ),
         training=TrainingSettings(
             minutes=60, optimiser="muon", points_per_step=8192, ema=0.999, patience=20

@@ -41,7 +41,7 @@ from geocfm.model.checkpoint import (
     checkpoint_bytes,
 )
 from geocfm.model.device import choose_device, describe_device
-from geocfm.model.network import VelocityNetwork, new_network
+from geocfm.model.network import VelocityNetwork
 from geocfm.model.settings import Settings, change_settings, choose_preset
 from geocfm.results import fold_results, results_of, unfinished_model
 from geocfm.run.apply import MAP_PARTS
@@ -56,8 +56,8 @@ from geocfm.training.losses import flow_loss
 from geocfm.training.members import (
     ensemble_of,
     fit_member,
+    member_network,
     share_of_budget,
-    with_counts,
     with_iterations,
 )
 from geocfm.training.resume import STATE, Snapshot, discard_state, load_state, save_state
@@ -204,7 +204,7 @@ def run_train(job: TrainJob, place: Workplace, reporter: Reporter) -> None:
 
         ensemble = ensemble_of(region, job.ensemble, job.seed)
         channels = card(Snapshot({}, 0, {})).channels
-        network = new_network(channels, settings, job.seed)
+        network = member_network(ensemble[0], settings, channels)
         weights = sum(parameter.numel() for parameter in network.parameters())
         reporter.note(
             f"Training preset '{settings.preset}' ({weights / 1e6:.2f} million weights) on "
@@ -235,10 +235,7 @@ def run_train(job: TrainJob, place: Workplace, reporter: Reporter) -> None:
             except UserError:  # it would break down at the same step again
                 place.discard()
                 raise
-        best, at_end = (
-            with_counts(snapshot, network, ensemble[0].region, device)
-            for snapshot in (result.best, result.last)
-        )
+        best = result.best
         members = [best]
         for member in ensemble[1:]:
             keep(*members)  # what there is if this one is interrupted
@@ -250,7 +247,7 @@ def run_train(job: TrainJob, place: Workplace, reporter: Reporter) -> None:
                 )
             )
         write_model("best", *members)
-        write_model("last", at_end)
+        write_model("last", result.last)
         # until the best is in place an interrupted run still needs its own log
         shutil.copyfile(log_file, place.folder / "log")
         write_occurrences(place, occurrences, region.grid, region.points, region.ids)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
@@ -12,12 +12,13 @@ import torch
 from geocfm.data.region import Region
 from geocfm.data.region_batches import RegionBatches
 from geocfm.data.split import TRAIN
+from geocfm.errors import UserError
 from geocfm.events import Reporter
 from geocfm.model.network import VelocityNetwork, new_network
 from geocfm.model.settings import Settings
-from geocfm.training.counts import fit_counts
 from geocfm.training.fit import fit_network
 from geocfm.training.losses import flow_loss
+from geocfm.training.process import fit_process
 from geocfm.training.resume import Snapshot
 
 BOOTSTRAP_STREAM = 2**29  # keeps the choice of blocks apart from the noise of the steps
@@ -26,19 +27,26 @@ SEED_STEP = 1_000_003  # between members, so that the seeds of two ensembles do 
 
 @dataclass(frozen=True)
 class Member:
-    """One network of an ensemble: its number, its seed, and the region as it sees it."""
+    """One network of an ensemble: its number, its seed, and the region as it sees it.
+
+    whole: the region with every occurrence, which the process of its cells is learned from. A
+    choice of blocks cost the process more than a network (docs/benchmarks.md).
+    """
 
     number: int
     seed: int
     region: Region
+    whole: Region
 
 
 def ensemble_of(region: Region, count: int, seed: int) -> list[Member]:
     """So many members; one alone sees the region as it is."""
     seeds = [seed + SEED_STEP * number for number in range(count)]
     if count == 1:
-        return [Member(0, seed, region)]
-    return [Member(number, own, bootstrapped(region, own)) for number, own in enumerate(seeds)]
+        return [Member(0, seed, region, region)]
+    return [
+        Member(number, own, bootstrapped(region, own), region) for number, own in enumerate(seeds)
+    ]
 
 
 def bootstrapped(region: Region, seed: int) -> Region:
@@ -77,6 +85,19 @@ def with_iterations(settings: Settings, iterations: int) -> Settings:
     return settings.model_copy(update={"training": training})
 
 
+def member_network(member: Member, settings: Settings, channels: int) -> VelocityNetwork:
+    """A member's network before it learns: it knows the process of the region's cells."""
+    if settings.network.count:
+        raise UserError(
+            "network.count is of models from before, and is not learned any more.",
+            "Leave it out: network.process tells how many occurrences a window holds.",
+        )
+    network = new_network(channels, settings, member.seed)
+    if settings.network.process:
+        fit_process(network.process, member.whole, member.seed)
+    return network
+
+
 def fit_member(
     member: Member,
     settings: Settings,
@@ -87,7 +108,7 @@ def fit_member(
     title: str,
 ) -> Snapshot:
     """Train a member in a folder of its own; an interrupted training goes on there."""
-    network = new_network(channels, settings, member.seed)
+    network = member_network(member, settings, channels)
     result = fit_network(
         RegionBatches(member.region, settings.training, member.seed),
         network,
@@ -99,17 +120,4 @@ def fit_member(
         folder,
         title,
     )
-    return with_counts(result.best, network, member.region, device)
-
-
-def with_counts(
-    snapshot: Snapshot, network: VelocityNetwork, region: Region, device: torch.device
-) -> Snapshot:
-    """The snapshot with a count head, if the network has one; the network holds its weights."""
-    if not network.settings.count:
-        return snapshot
-    network.load_state_dict(snapshot.weights)
-    network.to(device).eval()
-    fit_counts(network, region, device)
-    weights = {name: tensor.detach().cpu() for name, tensor in network.state_dict().items()}
-    return replace(snapshot, weights=weights)
+    return result.best

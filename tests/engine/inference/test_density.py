@@ -50,8 +50,9 @@ def test_the_head_is_the_softmax_of_its_logits(predictor: Predictor) -> None:
     network = predictor.sampler._network
     values = predictor._reader.read(encoded.windows)
     with torch.no_grad():
-        features = network.unet(torch.from_numpy(values.channels))
-        logits = network.score(features, torch.Size((32, 32))).double().numpy()
+        images = torch.from_numpy(values.channels)
+        score = network.score(network.unet(images), torch.Size((32, 32)))
+        logits = (score + network.process(images)).double().numpy()
     for found, logit, footprint, mass in zip(
         DENSITIES["head"](predictor, encoded, 1, 0),
         logits,
@@ -77,8 +78,9 @@ def test_draws_and_exact_density_agree(predictor: Predictor, encoded: EncodedWin
             gaussian_filter(np.where(footprint, v, 0) / v[footprint].sum(), 1.0)[footprint]
             for v in (values, counts)
         )
-        assert 0.5 * np.abs(one - other).sum() < 0.08  # total variation
-        assert np.corrcoef(one, other)[0, 1] > 0.97
+        assert 0.5 * np.abs(one - other).sum() < 0.05  # total variation
+        if one.std() > one.mean():  # else there is little that could agree
+            assert np.corrcoef(one, other)[0, 1] > 0.97
 
 
 def test_even_draws_depend_on_seed_stream_and_window_alone(
@@ -104,15 +106,16 @@ def test_even_noise_fills_its_strata(count: int) -> None:
 
 
 def test_what_a_model_has_not_is_said() -> None:
-    bare, whole = NetworkSettings(), NetworkSettings(density=True, count=True)
+    bare, whole = NetworkSettings(), NetworkSettings(density=True, process=True)
     assert choose_density("auto", bare) == "kde"
     assert choose_density("auto", whole) == "head"
     assert choose_density("exact", bare) == "exact"
     assert choose_combination("auto", bare) == "consistent"
     assert choose_combination("auto", whole) == "count"
+    assert choose_combination("auto", NetworkSettings(count=True)) == "count"  # from before
     with pytest.raises(UserError, match="no density head"):
         choose_density("head", bare)
-    for combine, word in (("head", "density"), ("count", "count")):
+    for combine, said in (("head", "no density head"), ("count", "how many occurrences")):
         assert choose_combination(combine, whole) == combine
-        with pytest.raises(UserError, match=f"no {word} head"):
+        with pytest.raises(UserError, match=said):
             choose_combination(combine, bare)

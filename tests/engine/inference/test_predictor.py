@@ -7,7 +7,7 @@ import pytest
 import torch
 from geocfm.geo.grid import Window
 from geocfm.inference.flow_sampler import EDGE, WindowDraws
-from geocfm.inference.predictor import Predictor
+from geocfm.inference.predictor import Predictor, WindowReader
 from geocfm.model.checkpoint import Checkpoint
 from geocfm.model.network import new_network
 from numpy.typing import NDArray
@@ -43,6 +43,29 @@ def on_data(points: NDArray[np.float64], window: Window, predictor: Predictor) -
     col, row = np.floor(points * window.width).astype(int).T
     found: NDArray[np.bool_] = footprint[row, col]
     return found
+
+
+def test_windows_that_overlap_are_read_at_once_and_others_one_by_one(
+    predictor: Predictor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read = predictor.layers.read
+    asked: list[Window] = []
+
+    def watched(window: Window) -> NDArray[np.float32]:
+        asked.append(window)
+        return read(window)
+
+    monkeypatch.setattr(predictor.layers, "read", watched, raising=True)
+    row = [Window(88, col, 32, 32) for col in (40, 51, 68)]  # the last reaches past the region
+    apart = [Window(0, 0, 32, 32), Window(60, 60, 32, 32)]
+    for windows, readings in ((row, [Window(88, 40, 32, 60)]), (apart, apart)):
+        asked.clear()
+        found = WindowReader(predictor.layers, predictor.encoder).read(tuple(windows))
+        assert asked == readings
+        for number, window in enumerate(windows):
+            channels, footprint = predictor.encoder.encode(read(window))
+            assert np.array_equal(found.channels[number], channels)
+            assert np.array_equal(found.footprints[number], footprint)
 
 
 @pytest.mark.parametrize("batch", [1, 3])

@@ -24,8 +24,9 @@ def logits(predictor: Predictor, window: Window) -> NDArray[np.float64]:
     network = predictor.sampler._network
     images = predictor._reader.read((window,))
     with torch.no_grad():
-        features = network.unet(torch.from_numpy(images.channels))
-        return network.score(features, torch.Size((32, 32)))[0].double().numpy()
+        channels = torch.from_numpy(images.channels)
+        score = network.score(network.unet(channels), torch.Size((32, 32)))
+        return (score + network.process(channels))[0].double().numpy()
 
 
 def levels(predictor: Predictor, combine: str, folder: Path) -> NDArray[np.float64]:

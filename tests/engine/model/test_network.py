@@ -15,6 +15,7 @@ from geocfm.model.network import (
     residual_head,
     sample_features,
 )
+from geocfm.model.process import QUANTILES
 from geocfm.model.score import PixelScore
 from geocfm.model.settings import PRESETS, NetworkSettings
 from torch import nn
@@ -292,6 +293,27 @@ def test_several_views_give_the_mean_of_their_densities(size):
     expected = make_anchor(maps.log_density.exp(), 2, ANCHORED.anchor_variance, network.scale)
     torch.testing.assert_close(maps.anchor.weights, expected.weights)
     torch.testing.assert_close(maps.rows, plain.rows)  # what points read is as it was
+
+
+@pytest.mark.parametrize("views", [1, 4])
+def test_a_score_that_says_nothing_leaves_the_density_to_the_process(views):
+    torch.manual_seed(2)
+    settings = PRESETS["quick"].network
+    network = VelocityNetwork(3, settings).eval()
+    nn.init.zeros_(network.score.weight)
+    images, footprints = torch.randn(2, 3, 32, 32), torch.ones(2, 32, 32, dtype=torch.bool)
+    footprints[0, :9] = False
+    network.process.values.copy_(torch.linspace(-9, 9, QUANTILES).expand(3, -1))
+    network.process.ranks.copy_(network.process.values)
+    network.process.linear.copy_(torch.tensor([0.5, -1.0, 0.2]))
+    network.process.intercept.fill_(-7.0)
+    with torch.no_grad():
+        maps = network.encode(images, footprints, views)
+    logs = -7 + (images * torch.tensor([0.5, -1.0, 0.2])[:, None, None]).sum(1)
+    share = torch.where(footprints, logs.exp(), 0.0)
+    total = share.sum((1, 2))
+    torch.testing.assert_close(maps.log_count, total.log())
+    torch.testing.assert_close(maps.log_density.exp(), share / total[:, None, None])
 
 
 def test_eight_views_do_not_care_how_the_window_is_turned():

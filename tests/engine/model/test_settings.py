@@ -214,6 +214,7 @@ def test_settings_from_before_the_density_head_mean_what_they_meant():
         ("network", "scale"),
         ("network", "density"),
         ("network", "anchor"),
+        ("network", "process"),
         ("training", "density_weight"),
         ("sampling", "lateness"),
     ]:

@@ -1,4 +1,4 @@
-"""Ensembles: what their members see, and the head that counts."""
+"""Ensembles: what their members see."""
 
 from __future__ import annotations
 
@@ -9,15 +9,14 @@ import pytest
 import torch
 from geocfm.data.region import Region, prepare_region
 from geocfm.data.split import TRAIN
-from geocfm.data.windows import lattice_starts
+from geocfm.errors import UserError
 from geocfm.geo.occurrences import read_occurrences
 from geocfm.geo.rasters import Stack, find_layers
-from geocfm.model.network import new_network
 from geocfm.model.settings import PRESETS, WindowSettings, change_settings
-from geocfm.training.counts import fit_counts
 from geocfm.training.members import (
     bootstrapped,
     ensemble_of,
+    member_network,
     share_of_budget,
     with_iterations,
 )
@@ -76,24 +75,18 @@ def test_trainings_share_the_minutes_or_take_the_iterations_that_were_found() ->
     assert (found.iterations, found.minutes, found.patience) == (33, None, 0)
 
 
-@pytest.mark.parametrize("east", [1.0, 5.0], ids=["alike", "the east counts five times"])
-def test_the_count_head_expects_as_many_as_there_are(region: Region, east: float) -> None:
-    region = region.with_weights(np.where(region.points[:, 0] > region.grid.width / 2, east, 1.0))
+def test_members_share_the_process_of_the_region_but_for_chance(region: Region) -> None:
+    first, second = ensemble_of(region, 2, 5)
     channels = len(region.encoder.encode(region.read(region.window(np.array([0, 0]))))[0])
-    network = new_network(channels, TINY, 1)
-    fit_counts(network, region, torch.device("cpu"))
-    starts = lattice_starts(region.grid, 32, region.plan.stride)
-    starts = starts[region.scan.footprint_share(starts, 32) >= region.settings.footprint]
-    starts = starts[region.split.role_of_windows(starts, 32) == TRAIN]
-    expected, found = [], []
-    for start in starts:
-        window = region.window(start)
-        image, footprint = region.encoder.encode(region.read(window))
-        with torch.no_grad():
-            maps = network.encode(torch.from_numpy(image[None]), torch.from_numpy(footprint[None]))
-        expected.append(float(maps.log_count.exp()))
-        found.append(float(region.weights[region.inside(window)].sum()))
-    # of a Poisson regression with an intercept, which windows without occurrences are part of
-    assert 0 in found
-    assert sum(expected) == pytest.approx(sum(found), rel=0.02)
-    assert np.corrcoef(expected, found)[0, 1] > 0.3
+    networks = [member_network(member, TINY, channels) for member in (first, second, first)]
+    slopes = [network.process.linear for network in networks]
+    assert slopes[0].any()
+    assert torch.equal(slopes[0], slopes[2])
+    assert first.whole is second.whole is region
+    torch.testing.assert_close(slopes[0], slopes[1], rtol=0.1, atol=0.05)
+
+
+def test_what_is_no_longer_learned_is_refused(region: Region) -> None:
+    old = change_settings(TINY, {"network.process": "false", "network.count": "true"})
+    with pytest.raises(UserError, match=r"network\.count"):
+        member_network(ensemble_of(region, 1, 1)[0], old, 6)

@@ -97,6 +97,7 @@ def benchmark_settings(
         settings=Settings.model_validate(
             chosen.model_copy(
                 update={
+                    "network": chosen.network.model_copy(update={"process": False}),
                     "training": chosen.training.model_copy(update=training),
                     "windows": chosen.windows.model_copy(update=windows),
                     "sampling": chosen.sampling.model_copy(update={"views": 1}),

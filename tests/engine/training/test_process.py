@@ -1,0 +1,111 @@
+"""The Poisson process of single cells: its features, and what it learns from a region."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+import torch
+from geocfm.data.region import Region, prepare_region
+from geocfm.data.split import TRAIN
+from geocfm.geo.occurrences import read_occurrences
+from geocfm.geo.rasters import Stack, find_layers
+from geocfm.model.process import CellProcess
+from geocfm.model.settings import WindowSettings
+from geocfm.training.process import _products, _quantiles, fit_process
+from numpy.typing import NDArray
+from scipy.stats import rankdata
+from small_data import SmallRegion
+
+
+@pytest.fixture(scope="module")
+def region(small_region: SmallRegion) -> Iterator[Region]:
+    with Stack(find_layers(small_region.rasters), small_region.grid) as stack:
+        occurrences = read_occurrences(small_region.occurrences, small_region.grid)
+        settings = WindowSettings(size=32, tile=40)
+        yield prepare_region(stack, occurrences, settings, lambda done, total: None)
+
+
+def intensity(process: CellProcess, region: Region) -> NDArray[np.float64]:
+    """Occurrences expected in each cell (H, W); none where there is no data."""
+    channels, footprint = region.encoder.encode(region.read(region.grid.window()))
+    found = process(torch.from_numpy(channels[None]))[0].exp().double().numpy()
+    return np.where(footprint, found, 0.0)
+
+
+def fitted(region: Region, seed: int = 1) -> NDArray[np.float64]:
+    channels, _ = region.encoder.encode(region.read(region.window(np.array([0, 0]))))
+    process = CellProcess(len(channels))
+    fit_process(process, region, seed)
+    return intensity(process, region)
+
+
+def cells_of(region: Region, role: int) -> NDArray[np.bool_]:
+    rows, cols = (np.arange(n) + 0.5 for n in (region.grid.height, region.grid.width))
+    return region.split.role_of_cells(rows, cols) == role
+
+
+def test_ranks_are_even_and_end_where_what_was_seen_ends() -> None:
+    generator = np.random.default_rng(3)
+    column = generator.lognormal(size=4000).astype(np.float32)
+    process = CellProcess(1)
+    for name, found in zip(("values", "ranks"), _quantiles(column), strict=True):
+        getattr(process, name)[0] = torch.from_numpy(found)
+    ranks = process.ranked(torch.from_numpy(column[:, None]))[:, 0].numpy()
+    expected = (2 * rankdata(column) / len(column) - 1) * np.sqrt(3)
+    assert np.abs(ranks - expected).max() < 0.06
+    beyond = process.ranked(torch.tensor([[-5.0], [1e9]]))[:, 0]
+    assert beyond.tolist() == pytest.approx([-np.sqrt(3), np.sqrt(3)])
+
+
+def test_values_that_many_cells_have_share_their_mean_rank() -> None:
+    yes = (np.arange(1000) < 250).astype(np.float32)
+    process = CellProcess(2)
+    for channel, column in enumerate((yes, np.full(1000, 7, np.float32))):
+        for name, found in zip(("values", "ranks"), _quantiles(column), strict=True):
+            getattr(process, name)[channel] = torch.from_numpy(found)
+    cells = torch.tensor([[0.0, 7.0], [1.0, 7.0], [0.5, 8.0]])
+    ranks = process.ranked(cells).numpy() / np.sqrt(3)
+    assert ranks[0, 0] == pytest.approx(-0.25, abs=0.03)
+    assert ranks[1, 0] == pytest.approx(0.75, abs=0.03)
+    assert ranks[2, 0] == pytest.approx(0.25, abs=0.03)
+    assert ranks[:, 1] == pytest.approx(0)
+
+
+def test_more_occurrences_allow_more_products() -> None:
+    assert len(_products(5, 9)[0]) == 0
+    assert len(_products(5, 10)[0]) == 5
+    assert len(_products(5, 80)[0]) == 15
+    assert len(_products(60, 10_000)[0]) == 60  # all pairs would be too many
+
+
+@pytest.mark.parametrize("east", [1.0, 5.0], ids=["alike", "the east counts five times"])
+def test_it_expects_as_many_on_the_training_tiles_as_there_are(region: Region, east: float) -> None:
+    in_east = region.points[:, 0] > region.grid.width / 2
+    region = region.with_weights(np.where(in_east, east, 1.0))
+    found = fitted(region)
+    training = region.split.role_of_points(region.points) == TRAIN
+    assert found[cells_of(region, TRAIN)].sum() == pytest.approx(
+        region.weights[training].sum(), rel=1e-3
+    )
+
+
+def test_it_knows_the_ridge_that_occurrences_lie_on_from_tiles_it_never_saw(
+    region: Region,
+) -> None:
+    found = fitted(region)
+    others = ~cells_of(region, TRAIN) & (found > 0)
+    col, row = np.floor(region.points).astype(int).T
+    at = found[row, col][others[row, col]]
+    below = np.searchsorted(np.sort(found[others]), at) / others.sum()
+    assert len(at) > 10
+    assert below.mean() > 0.75
+
+
+def test_the_same_seed_gives_the_same_process_and_no_occurrence_an_even_one(
+    region: Region,
+) -> None:
+    assert np.array_equal(fitted(region), fitted(region))
+    even = fitted(region.with_weights(np.zeros(len(region.points))))
+    assert set(np.unique(even)) <= {0.0, 1.0}
