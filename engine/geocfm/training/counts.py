@@ -9,8 +9,11 @@ exploration, which the density within a window does not.
 
 from __future__ import annotations
 
+import warnings
+
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from geocfm.data.region import Region
 from geocfm.data.region_batches import read_example
@@ -23,11 +26,11 @@ BATCH = 16
 RIDGE = 1e-2  # on features of unit variance; windows overlap, so there are fewer than they seem
 ITERATIONS = 1000
 
+Numbers = NDArray[np.float64]
+
 
 def fit_counts(network: VelocityNetwork, region: Region, device: torch.device) -> None:
     """Give the network's count head its weights."""
-    from sklearn.linear_model import PoissonRegressor  # takes a second to load
-
     starts = _windows(region)
     if not len(starts):
         return
@@ -44,12 +47,26 @@ def fit_counts(network: VelocityNetwork, region: Region, device: torch.device) -
         shares += [example.footprint.mean() for example in examples]
     seen, share = np.concatenate(features), np.array(shares)
     centre, spread = seen.mean(axis=0), seen.std(axis=0) + 1e-6
-    model = PoissonRegressor(alpha=RIDGE, max_iter=ITERATIONS)
-    model.fit((seen - centre) / spread, np.array(counts) / share, sample_weight=share)
-    weight = model.coef_ / spread
+    slopes, level = regress((seen - centre) / spread, np.array(counts) / share, share)
+    weight = slopes / spread
     with torch.no_grad():
         network.count.weight.copy_(torch.from_numpy(weight[None]))
-        network.count.bias.fill_(float(model.intercept_ - weight @ centre))
+        network.count.bias.fill_(float(level - weight @ centre))
+
+
+def regress(features: Numbers, counts: Numbers, weights: Numbers) -> tuple[Numbers, float]:
+    """Slopes (F,) and intercept of log counts (N,) by features (N, F)."""
+    from sklearn.exceptions import ConvergenceWarning
+    from sklearn.linear_model import PoissonRegressor  # takes a second to load
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)  # it is answered below
+        model = PoissonRegressor(alpha=RIDGE, max_iter=ITERATIONS)
+        model.fit(features, counts, sample_weight=weights)
+        if model.n_iter_ >= ITERATIONS:  # many occurrences to a window, and features much alike
+            model = PoissonRegressor(alpha=RIDGE, solver="newton-cholesky", max_iter=ITERATIONS)
+            model.fit(features, counts, sample_weight=weights)
+    return np.asarray(model.coef_), float(model.intercept_)
 
 
 def _windows(region: Region) -> Starts:

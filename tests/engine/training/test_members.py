@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator
 
 import numpy as np
@@ -14,7 +15,7 @@ from geocfm.geo.occurrences import read_occurrences
 from geocfm.geo.rasters import Stack, find_layers
 from geocfm.model.network import new_network
 from geocfm.model.settings import PRESETS, WindowSettings, change_settings
-from geocfm.training.counts import fit_counts
+from geocfm.training.counts import RIDGE, fit_counts, regress
 from geocfm.training.members import (
     bootstrapped,
     ensemble_of,
@@ -74,6 +75,20 @@ def test_trainings_share_the_minutes_or_take_the_iterations_that_were_found() ->
     assert share_of_budget(steps, 4) == steps
     found = with_iterations(long, 33).training
     assert (found.iterations, found.minutes, found.patience) == (33, None, 0)
+
+
+def test_counts_are_regressed_to_the_end_where_features_are_much_alike() -> None:
+    chance = np.random.default_rng(0)
+    mixed = chance.standard_normal((1024, 64)) * 10.0 ** -np.linspace(0, 4, 64)
+    features = mixed @ chance.standard_normal((64, 64))
+    features = (features - features.mean(axis=0)) / features.std(axis=0)
+    counts = chance.poisson(50 * np.exp(1.5 * features[:, 0])).astype(float)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # nothing of it is said on a user's terminal
+        slopes, level = regress(features, counts, np.ones(len(counts)))
+    excess = np.exp(features @ slopes + level) - counts
+    gradient = features.T @ excess / len(counts) + RIDGE * slopes
+    assert np.abs(gradient).max() < 1e-4
 
 
 @pytest.mark.parametrize("east", [1.0, 5.0], ids=["alike", "the east counts five times"])
