@@ -194,7 +194,8 @@ def _map_facts(raw: RawMap, evaluation: Evaluation) -> MapFacts:
     area = np.cumsum(whole.area[::-1]) / whole.area.sum()
     mass = np.cumsum(mass_curve(whole).area[::-1])
     highest = float(np.exp(bin_logs()[np.nonzero(whole.area)[0][-1]]))
-    return MapFacts(raw.area_km2, raw.windows, float(np.interp(0.5, mass, area)), highest)
+    half = float(np.interp(0.5, mass, area))
+    return MapFacts(raw.area_km2, raw.windows, half, highest, raw.combine)
 
 
 def baselines_of(beside: Beside) -> Baselines:

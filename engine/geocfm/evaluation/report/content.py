@@ -90,6 +90,7 @@ class MapFacts:
     windows: int
     area_of_half: float  # the best share of the area that holds half of the mass
     highest: float  # relative density
+    combine: str | None = None  # how windows were put side by side
 
 
 @dataclass(frozen=True)
