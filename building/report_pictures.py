@@ -41,7 +41,7 @@ def main(out: Path) -> int:
                 *(sys.executable, "-m", "geocfm", "evaluate", "--checkpoint", str(MODEL)),
                 *("--raster", str(SAMPLE / "rasters" / "*.tif")),
                 *("--occurrences", str(SAMPLE / "occurrences.gpkg")),
-                *("--baselines", "rf,ipp", "--out", str(folder / "evaluation")),
+                *("--out", str(folder / "evaluation")),
             ]
         )
         if made != 0:

@@ -52,6 +52,8 @@ TINY_NETWORK += [text for setting in TINY_SETTINGS for text in ("--set", setting
 """Options of a network that learns something of the region in a few seconds."""
 TINY = [*TINY_NETWORK, "--skip-report"]
 """The same for tests to which the map and the report at the end are not the point."""
+ALONE = ["--baselines", "none"]
+"""For reports of tests to which other methods are not the point."""
 
 
 @dataclass(frozen=True)

@@ -32,6 +32,8 @@ BASELINE_NAMES = (
     *("uniform", "global-kde", "poisson-lr", "rf", "gbdt", "unet-seg", "ocsvm", "retrieval-kde"),
     *("unet-density", "ipp"),
 )
+USUAL_BASELINES = ("rf", "ipp")  # what other tools offer: a random forest, and Maxent's equal
+AUTO, ALL, NONE = "auto", "all", "none"  # words that stand for baselines
 CORNERS = "four numbers are needed, xmin,ymin,xmax,ymax"
 
 
@@ -54,18 +56,33 @@ def _ending_in(*suffixes: str) -> AfterValidator:
     return AfterValidator(check)
 
 
-def baseline_names(text: str | None) -> list[str]:
+def baseline_names(text: str) -> list[str]:
     """The baselines that a text names, separated by commas; ``all`` is all of them."""
-    names = [name for part in (text or "").split(",") if (name := part.strip().lower())]
-    return list(BASELINE_NAMES) if "all" in names else list(dict.fromkeys(names))
+    names = _separated(text)
+    if ALL in names:
+        return list(BASELINE_NAMES)
+    words: dict[str, tuple[str, ...]] = {AUTO: USUAL_BASELINES, NONE: ()}
+    return list(dict.fromkeys(known for name in names for known in words.get(name, (name,))))
 
 
-def _refuse_unknown_baselines(text: str | None) -> str | None:
-    every = f"The baselines are: all, {', '.join(BASELINE_NAMES)}"
-    names = baseline_names(text)
-    if text is not None and not names:
+def baselines_asked(text: str) -> bool:
+    """Whether somebody named baselines; else they are left out where they would be a burden."""
+    return AUTO not in _separated(text)
+
+
+def _separated(text: str) -> list[str]:
+    return [name for part in text.split(",") if (name := part.strip().lower())]
+
+
+def _refuse_unknown_baselines(text: str) -> str:
+    every = f"The baselines are: {AUTO}, {ALL}, {NONE}, {', '.join(BASELINE_NAMES)}"
+    names = _separated(text)
+    if not names:
         raise ValueError(f"it names none. {every}")
-    for name in names:
+    for word in {AUTO, NONE}.intersection(names):
+        if len(names) > 1:
+            raise ValueError(f"'{word}' stands alone. {every}")
+    for name in baseline_names(text):
         if name not in BASELINE_NAMES:
             near = nearest_name(name, BASELINE_NAMES)
             raise ValueError(f"there is no baseline '{name}'. {near}{every}")
@@ -101,7 +118,7 @@ OptionalExtent = Annotated[
 
 
 LayerSpec = Annotated[str, BeforeValidator(_refuse_no_name)]
-BaselineNames = Annotated[str | None, AfterValidator(_refuse_unknown_baselines)]
+BaselineNames = Annotated[str, AfterValidator(_refuse_unknown_baselines)]
 ModelName = Annotated[FileName, _ending_in(".safetensors")]
 MapName = Annotated[FileName, _ending_in(".tif", ".tiff")]
 OptionalMapName = Annotated[OptionalFileName, _ending_in(".tif", ".tiff")]
@@ -211,7 +228,18 @@ class CheckJob(LearningJob):
     """Look at layers and occurrences: what fits, what will be done, what stands in the way."""
 
 
-class TrainJob(LearningJob, WritingJob):
+class ReportingJob(Job):
+    """A job that ends with a report on a model."""
+
+    baselines: BaselineNames = Field(
+        AUTO,
+        description="Other methods in the report, fitted on the model's own training tiles and "
+        f"measured beside it: all, none, or some of {', '.join(BASELINE_NAMES)}, separated by "
+        f"commas; auto is {','.join(USUAL_BASELINES)} unless the region is too large for them.",
+    )
+
+
+class TrainJob(ReportingJob, LearningJob, WritingJob):
     """Learn where occurrences lie, and write a model."""
 
     minutes: float | None = Field(None, gt=0, le=100_000, description="Train for so long.")
@@ -355,14 +383,9 @@ class TargetsJob(WritingJob, KnownOccurrences):
     out: PolygonsName = Field(description="The polygons to write, .gpkg.")
 
 
-class EvaluateJob(MappingJob, OccurrenceInput):
+class EvaluateJob(ReportingJob, MappingJob, OccurrenceInput):
     """Measure the model on the tiles it never saw: a report, and its figures as JSON and plots."""
 
-    baselines: BaselineNames = Field(
-        None,
-        description="Other methods, fitted on the model's own training tiles and measured beside "
-        f"it: all, or some of {', '.join(BASELINE_NAMES)}, separated by commas.",
-    )
     skip_importance: bool = Field(False, description="Do not measure which layers matter.")
     out: FileName = Field(description="The folder to write into.")
 

@@ -31,9 +31,9 @@ class EvaluateModel(ReportAlgorithm):
             "under the capture curve (chance: 0.5).</p>"
             "<p>Writes a report to read in a browser, report.html, the figures in it and its "
             "pictures into a folder. It also tells which layers matter. Occurrences are "
-            "filtered as in training unless a filter is given. Other methods, from a logistic "
-            "regression to a UNet, can be measured beside the model, which tells whether it "
-            "earned its keep.</p>"
+            "filtered as in training unless a filter is given. Other methods are measured "
+            "beside the model, a random forest and a Poisson process unless others are chosen, "
+            "which tells whether it earned its keep.</p>"
         )
 
     def parameters(self):

@@ -25,7 +25,7 @@ from ..jobs.occurrences import occurrence_input, parse_where
 from ..jobs.rasters import raster_input, reference_path, refuse_broken
 from ..settings import default_device
 from ..translation import tr
-from .parameters import BASELINES
+from .parameters import BASELINES, USUAL_BASELINES
 
 DEVICE = re.compile(r"auto|cpu|cuda(:\d+)?|mps")
 WHOLE_NUMBERS = (
@@ -259,9 +259,7 @@ class JobInputs:
             if algorithm.parameterAsBool(parameters, name, context):
                 self._values[name.lower()] = True
         if self._given("BASELINES"):
-            chosen = algorithm.parameterAsEnums(parameters, "BASELINES", context)
-            if chosen:
-                self._values["baselines"] = ",".join(list(BASELINES)[number] for number in chosen)
+            self._values["baselines"] = self._baselines()
         if self._given("CRS"):
             crs = algorithm.parameterAsCrs(parameters, "CRS", context)
             if not crs.isValid():
@@ -272,6 +270,15 @@ class JobInputs:
             self._values["settings"] = [part.strip() for part in parts if part.strip()]
         if self._declares("DEVICE"):
             self._values["device"] = self._device()
+
+    def _baselines(self):
+        """Give the names, or the word for the usual ones, which the engine may leave out."""
+        if self._parameters.get("BASELINES") in ([], ()):  # QGIS would take it for the default
+            return "none"
+        read = self._algorithm.parameterAsEnums
+        chosen = read(self._parameters, "BASELINES", self._context)
+        names = [list(BASELINES)[number] for number in sorted(set(chosen))]
+        return "auto" if tuple(names) == USUAL_BASELINES else ",".join(names)
 
     def _device(self):
         device = (self._text("DEVICE").strip() if self._given("DEVICE") else "") or default_device()

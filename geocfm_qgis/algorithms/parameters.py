@@ -41,6 +41,7 @@ BASELINES = {  # names in job files, and what the methods are called in figures 
     "unet-density": "UNet density",
     "ipp": "Poisson process",
 }
+USUAL_BASELINES = ("rf", "ipp")  # of a report for which nobody chose any
 SOLVERS = ("euler", "midpoint", "heun")
 LARGEST_WHOLE = 2_147_483_647  # of a number of Processing
 MODEL_FILTER = "GeoCFM model (*.safetensors)"
@@ -232,11 +233,14 @@ def baselines():
                 label("baselines"),
                 list(BASELINES.values()),
                 allowMultiple=True,
+                defaultValue=[list(BASELINES).index(name) for name in USUAL_BASELINES],
                 optional=True,
             ),
             tr(
                 "Each learns from the model's own training tiles and is measured beside it. The "
-                "two UNets take as long as the model's training did, the others seconds to minutes."
+                "two UNets take as long as the model's training did, the others seconds to "
+                "minutes. Random Forest and Poisson process alone are left out where the region "
+                "is too large for them. None: the report is of the model alone."
             ),
         )
     )

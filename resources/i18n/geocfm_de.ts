@@ -120,8 +120,8 @@
     </message>
     <message>
         <location filename="../../geocfm_qgis/algorithms/evaluate_model.py"/>
-        <source>&lt;p&gt;Measures a model on the tiles that training kept apart: which share of the known occurrences lies in the most prospective 1, 5, 10 and 20 % of the area, and the area under the capture curve (chance: 0.5).&lt;/p&gt;&lt;p&gt;Writes a report to read in a browser, report.html, the figures in it and its pictures into a folder. It also tells which layers matter. Occurrences are filtered as in training unless a filter is given. Other methods, from a logistic regression to a UNet, can be measured beside the model, which tells whether it earned its keep.&lt;/p&gt;</source>
-        <translation>&lt;p&gt;Misst ein Modell an den Kacheln, die beim Training zurückgehalten wurden: welcher Anteil der bekannten Vorkommen in den höffigsten 1, 5, 10 und 20 % der Fläche liegt, und die Fläche unter der Erfassungskurve (Zufall: 0,5).&lt;/p&gt;&lt;p&gt;Schreibt einen Bericht für den Browser, report.html, seine Zahlen und seine Bilder in einen Ordner. Er sagt auch, welche Layer zählen. Die Vorkommen werden wie beim Training gefiltert, sofern kein Filter angegeben ist. Andere Verfahren, von einer logistischen Regression bis zu einem UNet, lassen sich neben dem Modell messen; das zeigt, ob es seinen Aufwand wert ist.&lt;/p&gt;</translation>
+        <source>&lt;p&gt;Measures a model on the tiles that training kept apart: which share of the known occurrences lies in the most prospective 1, 5, 10 and 20 % of the area, and the area under the capture curve (chance: 0.5).&lt;/p&gt;&lt;p&gt;Writes a report to read in a browser, report.html, the figures in it and its pictures into a folder. It also tells which layers matter. Occurrences are filtered as in training unless a filter is given. Other methods are measured beside the model, a random forest and a Poisson process unless others are chosen, which tells whether it earned its keep.&lt;/p&gt;</source>
+        <translation>&lt;p&gt;Misst ein Modell an den Kacheln, die beim Training zurückgehalten wurden: welcher Anteil der bekannten Vorkommen in den höffigsten 1, 5, 10 und 20 % der Fläche liegt, und die Fläche unter der Erfassungskurve (Zufall: 0,5).&lt;/p&gt;&lt;p&gt;Schreibt einen Bericht für den Browser, report.html, seine Zahlen und seine Bilder in einen Ordner. Er sagt auch, welche Layer zählen. Die Vorkommen werden wie beim Training gefiltert, sofern kein Filter angegeben ist. Andere Verfahren werden neben dem Modell gemessen, ein Random Forest und ein Poisson-Prozess, sofern nicht andere gewählt sind; das zeigt, ob es seinen Aufwand wert ist.&lt;/p&gt;</translation>
     </message>
     <message>
         <location filename="../../geocfm_qgis/algorithms/rank_targets.py"/>
@@ -792,8 +792,8 @@
     </message>
     <message>
         <location filename="../../geocfm_qgis/algorithms/parameters.py"/>
-        <source>Each learns from the model's own training tiles and is measured beside it. The two UNets take as long as the model's training did, the others seconds to minutes.</source>
-        <translation>Jedes lernt aus den Trainingskacheln des Modells und wird neben ihm gemessen. Die beiden UNets brauchen so lange wie das Training des Modells, die anderen Sekunden bis Minuten.</translation>
+        <source>Each learns from the model's own training tiles and is measured beside it. The two UNets take as long as the model's training did, the others seconds to minutes. Random Forest and Poisson process alone are left out where the region is too large for them. None: the report is of the model alone.</source>
+        <translation>Jedes lernt aus den Trainingskacheln des Modells und wird neben ihm gemessen. Die beiden UNets brauchen so lange wie das Training des Modells, die anderen Sekunden bis Minuten. Random Forest und Poisson process allein entfallen, wo die Region zu groß für sie ist. Keines: Der Bericht handelt vom Modell allein.</translation>
     </message>
     <message>
         <location filename="../../resources/forms/results_step.ui"/>

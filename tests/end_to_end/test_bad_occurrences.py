@@ -14,7 +14,7 @@ import shapely
 from geocfm.geo.grid import reproject_points
 from numpy.typing import NDArray
 from rasterio.crs import CRS
-from small_data import UTM, SmallRegion, ridge_points, run_geocfm, write_shapes
+from small_data import ALONE, UTM, SmallRegion, ridge_points, run_geocfm, write_shapes
 
 Refused = Callable[..., str]
 Geocfm = Callable[..., Any]
@@ -443,7 +443,7 @@ def test_evaluation_tells_what_is_odd_too(
     )
     result = geocfm(
         *("evaluate", "--checkpoint", trained.checkpoint, *small_region.raster_options),
-        *("--occurrences", leases, "--steps", 1, "--out", tmp_path / "evaluation"),
+        *("--occurrences", leases, *ALONE, "--steps", 1, "--out", tmp_path / "evaluation"),
     )
     assert result.exit_code == 0, result.output
     assert "60 occurrences are lines or polygons" in " ".join(result.output.split())

@@ -15,7 +15,7 @@ from geocfm.job import CheckJob
 from geocfm.job_file import load_jobs
 from geocfm.model.checkpoint import load_card
 from geocfm.run.provenance import trace
-from small_data import COLUMNS, ROWS, TINY, UTM, SmallRegion, json_lines, write_raster
+from small_data import ALONE, COLUMNS, ROWS, TINY, UTM, SmallRegion, json_lines, write_raster
 
 Geocfm = Callable[..., Any]
 Refused = Callable[..., str]
@@ -73,7 +73,7 @@ def test_a_model_is_trained_and_judged_with_effort(
     judged = tmp_path / "judged"
     result = geocfm(
         *("evaluate", "--checkpoint", models["mended"], *small_region.raster_options),
-        *("--occurrences", small_region.occurrences, "--steps", 1, "--out", judged),
+        *("--occurrences", small_region.occurrences, *ALONE, "--steps", 1, "--out", judged),
     )
     assert "every occurrence counts alike" in " ".join(result.output.split())
     content = json.loads((judged / "evaluation.json").read_text(encoding="utf-8"))

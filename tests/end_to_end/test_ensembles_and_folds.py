@@ -19,7 +19,7 @@ from geocfm.data.split import ROLES
 from geocfm.model.checkpoint import load_card
 from geocfm.run.folds import read_pooled_rates
 from numpy.typing import NDArray
-from small_data import TINY, TINY_NETWORK, SmallRegion, json_lines, run_geocfm
+from small_data import ALONE, TINY, TINY_NETWORK, SmallRegion, json_lines, run_geocfm
 
 ITERATIONS = 25
 
@@ -128,7 +128,7 @@ def test_an_ensemble_draws_and_is_evaluated(
     finish("sample", *given, "--points", 30, "--draws", 2, "--out", tmp_path / "points.gpkg")
     assert pyogrio.read_info(tmp_path / "points.gpkg")["features"] == 60
     known = ("--occurrences", small_region.occurrences)
-    finish("evaluate", *given, *known, "--out", tmp_path / "evaluation")
+    finish("evaluate", *given, *known, *ALONE, "--out", tmp_path / "evaluation")
     page = (tmp_path / "evaluation" / "report.html").read_text(encoding="utf-8")
     assert "Where the members of the ensemble disagree" in page
     told = json.loads((tmp_path / "evaluation" / "report.json").read_text(encoding="utf-8"))
@@ -186,12 +186,15 @@ def test_folds_map_every_tile_by_a_model_that_has_not_seen_it(
     assert "cannot be told" not in " ".join(told["summary"]["worth"])
     page = (tmp_path / "model.report.html").read_text(encoding="utf-8")
     assert "Which layers matter cannot be told: no occurrence" in page
+    assert told["extras"]["baselines"] is None
+    assert told["extras"]["baselines_left_out"].startswith("The model learned from all tiles")
 
     # what judges the model is beside it, so evaluating it tells the same
     given = (*small_region.raster_options, "--occurrences", small_region.occurrences)
     events = finish("evaluate", "--checkpoint", out, *given, "--out", tmp_path / "own")
     own = json.loads((tmp_path / "own" / "report.json").read_text(encoding="utf-8"))
     assert own["extras"]["cross_validation"] == rates
+    assert own["extras"]["baselines_left_out"] == told["extras"]["baselines_left_out"]
     assert own["summary"]["worth"] == told["summary"]["worth"]
     assert "When it was made, cross-validation found" in notes(events)
     assert not [event for event in events if "cannot be judged" in event.get("text", "")]

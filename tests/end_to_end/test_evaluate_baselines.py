@@ -13,11 +13,11 @@ import shapely
 from geocfm.errors import Cancelled
 from geocfm.evaluation.comparison import FEW_TILES, Difference
 from geocfm.events import Progressed, Reporter
-from geocfm.job import EvaluateJob, make_job
+from geocfm.job import EvaluateJob, TrainJob, make_job
 from geocfm.model.checkpoint import load_card
 from geocfm.run import run_job
 from geocfm.run.baselines import _verdict, iterations_done, settings_to_learn_by
-from small_data import SmallRegion, json_lines, run_geocfm, write_shapes
+from small_data import TINY_SETTINGS, SmallRegion, json_lines, run_geocfm, write_shapes
 
 CHOSEN = "uniform,rf,gbdt,ipp,ocsvm,retrieval-kde,unet-seg,unet-density"
 
@@ -146,13 +146,14 @@ def test_networks_get_the_iterations_that_the_model_did(trained: Any, tmp_path: 
     timed = card.model_copy(
         update={"settings": card.settings.model_copy(update={"training": clock})}
     )
-    assert iterations_done(card, trained.checkpoint) == 120
+    log = trained.checkpoint.with_name("model.log.jsonl")
+    assert iterations_done(card, log) == 120
     learning = settings_to_learn_by(timed, 120).training
     assert (learning.iterations, learning.minutes) == (120, None)
-    assert iterations_done(timed, tmp_path / "copied.safetensors") is None
+    assert iterations_done(timed, tmp_path / "copied.log.jsonl") is None
     assert settings_to_learn_by(timed, None).training == clock
     other = card.model_copy(update={"provenance": {"job": {}}})
-    assert iterations_done(other, trained.checkpoint) is None
+    assert iterations_done(other, log) is None
 
 
 class StopAt:
@@ -209,6 +210,35 @@ def test_finished_baselines_are_not_redone(
         assert again["ipp"][role] == whole["ipp"][role]
 
 
+def test_a_training_goes_on_with_the_methods_of_its_report(
+    small_region: SmallRegion, tmp_path: Path, one_thread: None
+) -> None:
+    values = {
+        "raster": small_region.rasters,
+        "occurrences": small_region.occurrences,
+        "window": 32,
+        "tile": 40,
+        "device": "cpu",
+        "settings": list(TINY_SETTINGS),
+        "iterations": 4,
+        "out": tmp_path / "m.safetensors",
+    }
+
+    def run(stop: str | None) -> list[str]:
+        sink = StopAt(stop)
+        run_job(make_job(TrainJob, values), Reporter(sink, sink.asked))
+        return sink.stages
+
+    with pytest.raises(Cancelled):
+        run("Mapping Poisson process")
+    stages = run(None)
+    assert "Mapping Poisson process" in stages
+    assert not {"Mapping", "Mapping Random Forest", "Likelihood of GeoCFM"} & set(stages)
+    report = json.loads((tmp_path / "m.report.json").read_text(encoding="utf-8"))
+    rows = report["extras"]["baselines"]["rows"]
+    assert [row["title"] for row in rows] == ["Random Forest", "Poisson process"]
+
+
 def test_a_wrong_name_is_answered_with_the_known_ones(
     refused: Callable[..., str], small_region: SmallRegion, trained: Any, tmp_path: Path
 ) -> None:
@@ -216,6 +246,8 @@ def test_a_wrong_name_is_answered_with_the_known_ones(
         ("rf,gbtd", ("'gbtd'", "Did you mean 'gbdt'?", "unet-density", "--baselines")),
         ("forest", ("there is no baseline 'forest'", "uniform, global-kde, poisson-lr")),
         (" , ", ("it names none",)),
+        ("none,rf", ("'none' stands alone",)),
+        ("rf, auto", ("'auto' stands alone",)),
     ):
         out = tmp_path / "figures"
         refused(evaluate_options(small_region, trained.checkpoint, out, names), *words)

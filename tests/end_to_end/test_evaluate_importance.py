@@ -12,14 +12,14 @@ import pytest
 import shapely
 from geocfm.data.split import Split
 from geocfm.model.checkpoint import load_card
-from small_data import SmallRegion, json_lines, write_shapes
+from small_data import ALONE, SmallRegion, json_lines, write_shapes
 
 
 def evaluate_options(
     region: SmallRegion, model: Path, out: Path, *more: object, points: Path | None = None
 ) -> list[object]:
     quick = ("--solver", "euler", "--steps", 1, "--occurrences", points or region.occurrences)
-    given = ("--checkpoint", model, *region.raster_options, *quick)
+    given = ("--checkpoint", model, *region.raster_options, *quick, *ALONE)
     return ["evaluate", *given, *more, "--out", out, "--json"]
 
 

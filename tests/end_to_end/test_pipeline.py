@@ -15,7 +15,7 @@ from geocfm.events import Event
 from geocfm.geo.grid import Grid
 from geocfm.model.checkpoint import load_card
 from pydantic import TypeAdapter
-from small_data import HOLE, UTM, SmallRegion, in_hole, json_lines, read_points, run_geocfm
+from small_data import ALONE, HOLE, UTM, SmallRegion, in_hole, json_lines, read_points, run_geocfm
 
 UNIT = "relative density, 1 = regional mean"
 EVENT: TypeAdapter[Any] = TypeAdapter(Event)
@@ -166,7 +166,7 @@ def test_evaluate_uses_the_models_own_held_out_tiles(
         run_geocfm(
             "evaluate",
             *("--checkpoint", trained.checkpoint, *small_region.raster_options),
-            *("--occurrences", small_region.occurrences, "--out", out, "--json"),
+            *("--occurrences", small_region.occurrences, *ALONE, "--out", out, "--json"),
         )
     )
     names = ["evaluation.json", "capture.png", "map.png", "importance.png", "occurrences.gpkg"]

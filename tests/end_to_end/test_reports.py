@@ -20,6 +20,7 @@ from geocfm.geo.grid import Grid
 from geocfm.model.checkpoint import load_card
 from report_page import Page
 from small_data import (
+    ALONE,
     DEGREES,
     LAYERS,
     ROTATED,
@@ -38,13 +39,13 @@ WITHIN = 15.0  # seconds
 def training(region: SmallRegion, out: Path, *more: object) -> list[object]:
     return [
         *("train", *region.raster_options, "--occurrences", region.occurrences, *TINY_NETWORK),
-        *("--iterations", 4, "--set", "training.save_every=0.01", *more, "--out", out),
+        *("--iterations", 4, "--set", "training.save_every=0.01", *ALONE, *more, "--out", out),
     ]
 
 
 def evaluating(region: SmallRegion, model: Path, out: Path, *more: object) -> list[object]:
     given = ("--checkpoint", model, *region.raster_options, "--occurrences", region.occurrences)
-    return ["evaluate", *given, *more, "--out", out]
+    return ["evaluate", *given, *ALONE, *more, "--out", out]
 
 
 def done(result: Any) -> str:
@@ -77,10 +78,76 @@ def evaluated(
     from typer.testing import CliRunner
 
     out = tmp_path_factory.mktemp("evaluated") / "figures"
-    command = evaluating(small_region, trained.checkpoint, out)
+    command = evaluating(small_region, trained.checkpoint, out, "--baselines", "auto")
     result = CliRunner().invoke(app, [str(part) for part in command])
     assert result.exit_code == 0, result.output
     return out
+
+
+def test_the_usual_methods_are_in_every_report(
+    of_training: dict[str, Any], evaluated: Path, trained: Any
+) -> None:
+    figures = told_by(evaluated / "evaluation.json")
+    assert list(figures["baselines"]) == ["rf", "ipp"]
+    assert "within_windows" not in figures  # which takes minutes, and is in no report
+    for told in (of_training, told_by(evaluated / "report.json")):
+        rows = told["extras"]["baselines"]["rows"]
+        assert [row["title"] for row in rows] == ["Random Forest", "Poisson process"]
+        assert told["extras"]["baselines_left_out"] is None
+        assert "its keep" in told["summary"]["worth"][-1]
+    assert trained.stderr == ""
+
+
+def test_none_leaves_other_methods_out(
+    geocfm: Geocfm, small_region: SmallRegion, tmp_path: Path
+) -> None:
+    done(geocfm(*training(small_region, tmp_path / "m.safetensors")))
+    extras = told_by(tmp_path / "m.report.json")["extras"]
+    assert extras["baselines"] is extras["baselines_left_out"] is None
+    assert "Other methods" not in (tmp_path / "m.report.html").read_text(encoding="utf-8")
+
+
+def test_what_nobody_asked_for_is_left_out_where_it_is_a_burden(
+    geocfm: Geocfm,
+    small_region: SmallRegion,
+    trained: Any,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def evaluate(out: str, *more: object) -> Any:
+        quick = ("--skip-importance", "--steps", 1)
+        return geocfm(*evaluating(small_region, trained.checkpoint, tmp_path / out, *quick, *more))
+
+    def ensure_left_out(out: str, why: str) -> None:
+        said = done(evaluate(out, "--baselines", "auto"))
+        told = told_by(tmp_path / out / "report.json")["extras"]
+        assert told["baselines"] is None
+        assert why in told["baselines_left_out"]
+        assert told["baselines_left_out"].endswith("by name: --baselines rf,ipp.")
+        assert said.count(told["baselines_left_out"]) == 1
+        page = (tmp_path / out / "report.html").read_text(encoding="utf-8")
+        assert "Other methods were not measured beside the model" in page
+
+    def refuse(*_: object) -> None:
+        raise UserError("Looking at the layers would need 3 GB.", "Leave out --baselines.")
+
+    def fail(*_: object) -> None:
+        raise ValueError("no such forest")
+
+    with monkeypatch.context() as changed:
+        changed.setattr("geocfm.run.report_baselines.MOST_CELLS_UNASKED", 11_999)
+        ensure_left_out("large", "the region has 12,000 cells, and with more than 11,999 they")
+    with monkeypatch.context() as changed:
+        changed.setattr("geocfm.run.baselines.ensure_baselines_fit", refuse)
+        ensure_left_out("memory", ": looking at the layers would need 3 GB. They can")
+        asked = evaluate("asked", "--baselines", "rf,ipp")
+        assert asked.exit_code == 2
+        assert "Leave out --baselines" in " ".join(asked.output.split())
+    with monkeypatch.context() as changed:
+        changed.setattr("geocfm.run.report_baselines.ensure_room", refuse)
+        ensure_left_out("room", "would need 3 GB.")
+    monkeypatch.setattr("geocfm.run.baselines.BaselineWork.beside", fail)
+    ensure_left_out("failed", "ValueError: no such forest.")
 
 
 def test_the_report_tells_what_the_evaluation_found(
@@ -257,6 +324,7 @@ def test_a_region_of_one_tile_has_a_report_that_says_so(
     assert "größe &lt;b&gt;&amp; &quot;Ω&quot;" in page
     assert name not in page
     assert "No known occurrence lies on the held-out tiles" in page
+    assert told["extras"]["baselines_left_out"].startswith("The model learned from all tiles")
 
 
 def test_an_evaluation_without_held_out_occurrences_says_so(
@@ -359,7 +427,7 @@ def test_what_a_model_has_never_seen_is_told_and_shown(
     layers = [f"slope={strange}", *(str(small_region.raster(n)) for n in ("ridge", "noise"))]
     given = [text for layer in layers for text in ("--raster", layer)]
     known = ("--occurrences", small_region.occurrences, "--steps", 1, "--skip-importance")
-    command = ("evaluate", "--checkpoint", trained.checkpoint, *given, *known)
+    command = ("evaluate", "--checkpoint", trained.checkpoint, *given, *known, *ALONE)
     done(geocfm(*command, "--out", tmp_path / "all"))
     told = told_by(tmp_path / "all" / "report.json")
     share = told["extras"]["outside_share"]
@@ -390,6 +458,6 @@ def test_parts_that_do_not_compare_are_told_in_the_report(
         given += ["--raster", path]
     known = ("--occurrences", small_region.occurrences, "--steps", 1, "--skip-importance")
     model = ("--checkpoint", trained.checkpoint)
-    done(geocfm("evaluate", *model, *given, *known, "--out", tmp_path / "out"))
+    done(geocfm("evaluate", *model, *given, *known, *ALONE, "--out", tmp_path / "out"))
     caveats = " ".join(told_by(tmp_path / "out" / "report.json")["summary"]["caveats"])
     assert "falls into 2 parts that share no window" in caveats

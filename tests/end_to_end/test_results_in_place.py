@@ -22,6 +22,7 @@ from child_process import ended, read_until, started
 from geocfm.model.checkpoint import load_card
 from PIL import Image
 from small_data import (
+    ALONE,
     TINY,
     SmallRegion,
     child_environment,
@@ -59,7 +60,7 @@ def sample_command(region: SmallRegion, model: Path, out: Path) -> list[object]:
 
 
 def evaluate_command(region: SmallRegion, model: Path, out: Path) -> list[object]:
-    quick = ("--solver", "euler", "--steps", 1, "--occurrences", region.occurrences)
+    quick = ("--solver", "euler", "--steps", 1, *ALONE, "--occurrences", region.occurrences)
     return ["evaluate", "--checkpoint", model, *region.raster_options, *quick, "--out", out]
 
 

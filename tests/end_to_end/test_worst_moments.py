@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from child_process import read_until, started
 from geocfm.model.checkpoint import load_card
-from small_data import LAYERS, TINY, SmallRegion, child_environment, training_log
+from small_data import ALONE, LAYERS, TINY, SmallRegion, child_environment, training_log
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="Windows has no SIGKILL")
 
@@ -203,7 +203,7 @@ def test_an_evaluation_in_the_folder_one_stands_in(
     geocfm: Geocfm, small_region: SmallRegion, trained: Any, tmp_path: Path, monkeypatch: Any
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    given = ("--checkpoint", trained.checkpoint, *small_region.raster_options, "--steps", 1)
+    given = ("--checkpoint", trained.checkpoint, *small_region.raster_options, *ALONE, "--steps", 1)
     done(geocfm("evaluate", *given, "--occurrences", small_region.occurrences, "--out", "."))
     names = {"evaluation.json", "capture.png", "map.png", "importance.png", "occurrences.gpkg"}
     names |= {"report.html", "report.json"}

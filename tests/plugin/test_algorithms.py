@@ -136,7 +136,7 @@ def test_all_values_are_keys_of_the_engines_jobs(context, tmp_path):
         "DRAWS": 2,
         "SOLVER": "heun",
         "STEPS": 9,
-        "BASELINES": [3, 9],
+        "BASELINES": [3, 4, 9],
         "ENSEMBLE": 3,
         "FOLDS": 5,
         "EFFORT": RASTERS[2],
@@ -198,7 +198,8 @@ def test_all_values_are_keys_of_the_engines_jobs(context, tmp_path):
         "out": str(tmp_path / "out"),
     }
     assert job.temporary == (job.values["aoi"],)
-    assert engine_job("geocfm:evaluate", everything, context).values["baselines"] == "rf,ipp"
+    values = engine_job("geocfm:evaluate", everything, context).values
+    assert values["baselines"] == "rf,gbdt,ipp"
     job = engine_job("geocfm:targets", everything, context)
     assert job.values == {
         "raster": [f"a={RASTERS[0]}:1", f"b={RASTERS[1]}:1"],
@@ -227,6 +228,21 @@ def test_methods_to_compare_with_are_the_engines():
     engine = resources_folder().parent / "engine" / "geocfm" / "evaluation" / "baselines"
     code = "".join(path.read_text(encoding="utf-8") for path in engine.glob("*.py"))
     assert [title for title in BASELINES.values() if f' = "{title}"' not in code] == []
+
+
+@pytest.mark.parametrize(
+    ("chosen", "said"),
+    [
+        ({}, "auto"),
+        ({"BASELINES": [3, 9]}, "auto"),  # what the dialog shows ticked
+        ({"BASELINES": [9]}, "ipp"),
+        ({"BASELINES": []}, "none"),
+    ],
+)
+def test_a_report_has_the_usual_methods_unless_others_are_chosen(context, tmp_path, chosen, said):
+    given = {"CHECKPOINT": MODEL, "RASTERS": RASTERS, "OCCURRENCES": OCCURRENCES}
+    parameters = {**given, **chosen, "OUTPUT": str(tmp_path / "out")}
+    assert engine_job("evaluate", parameters, context).values["baselines"] == said
 
 
 def test_what_is_not_given_is_left_to_the_engine(context, tmp_path, monkeypatch):

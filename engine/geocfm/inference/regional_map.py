@@ -38,7 +38,8 @@ class RawMap:
     """A map on disk before its scale is known: divide band 1 by ``mean`` for relative density.
 
     bands: what the raster holds; beside the density its uncertainty, if there is an ensemble, and
-    its Monte-Carlo error, if it was repeated. warnings: what to know before comparing its parts.
+    its Monte-Carlo error, if it was repeated. combine: how its windows were put side by side, if
+    they are a flow's. warnings: what to know before comparing its parts.
     """
 
     path: Path
@@ -46,6 +47,7 @@ class RawMap:
     area_km2: float
     windows: int
     bands: tuple[str, ...] = (DENSITY,)
+    combine: str | None = None
     warnings: tuple[str, ...] = ()
 
 

@@ -312,10 +312,11 @@ def raw_map(
         cells = shown.height * shown.width * members * repetitions
         ensure_room(place.folder.parent, map_disk_bytes(cells), "The map")
     parts = Parts(place.folder / MAP_PARTS)
+    combine = choose_combination(job.combine, network)
     densities = FlowDensities(
         work.predictor,
         area,
-        choose_combination(job.combine, network),
+        combine,
         density,
         job.seed,
         parts,
@@ -325,7 +326,7 @@ def raw_map(
     raw = write_raw_map(
         place.folder / "raw.tif", densities, area, parts, reporter.stage("Mapping"), job.temperature
     )
-    return replace(raw, warnings=densities.warnings)
+    return replace(raw, combine=combine, warnings=densities.warnings)
 
 
 def run_sample(job: SampleJob, place: Workplace, reporter: Reporter) -> None:

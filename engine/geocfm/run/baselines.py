@@ -15,7 +15,7 @@ import torch
 from numpy.typing import NDArray
 
 from geocfm.data.image import Image
-from geocfm.data.region import Region, region_as_learned
+from geocfm.data.region import Region
 from geocfm.errors import UserError
 from geocfm.evaluation.baselines import BASELINES, Effort
 from geocfm.evaluation.baselines.networks import UNetBaseline
@@ -34,8 +34,6 @@ from geocfm.evaluation.metrics import pixel_log_density
 from geocfm.evaluation.region_baselines import BaselineDensities, RegionImages
 from geocfm.evaluation.window_likelihood import MASS_POINTS, LogDensity, likelihoods
 from geocfm.events import Reporter
-from geocfm.geo.occurrences import Occurrences
-from geocfm.geo.rasters import Stack
 from geocfm.inference.flow_sampler import FlowSampler
 from geocfm.inference.parts import Arrays, Parts
 from geocfm.inference.regional_map import write_raw_map
@@ -43,6 +41,7 @@ from geocfm.model.checkpoint import ModelCard
 from geocfm.model.settings import Settings
 from geocfm.run.learn import describe_budget
 from geocfm.run.needs import ensure_baselines_fit
+from geocfm.run.report_baselines import BASELINE_PARTS, Compared
 from geocfm.run.workplace import Workplace
 
 ROLES = ("test", "validation", "train")
@@ -57,13 +56,14 @@ class BaselineResult:
     evaluation: Evaluation
     seconds: float
     settings: dict[str, object]
-    within_windows: dict[str, dict[str, Any]]  # likelihoods by role
+    within_windows: dict[str, dict[str, Any]]  # likelihoods by role; empty if not asked for
 
     def to_dict(self) -> dict[str, object]:
         """For the JSON file."""
         curves = {role: getattr(self.evaluation, role).to_dict() for role in ROLES}
+        within = {"within_windows": self.within_windows} if self.within_windows else {}
         about = {"seconds": round(self.seconds, 1), "settings": self.settings}
-        return {"title": self.title, **curves, "within_windows": self.within_windows, **about}
+        return {"title": self.title, **curves, **within, **about}
 
     def to_arrays(self) -> Arrays:
         """To be kept on disk."""
@@ -115,7 +115,8 @@ class Beside:
             found[name][f"geocfm_less_this_at_{SHARE:g}"] = gap.to_dict()
         for name, captured in self.captured.items():
             found[name][f"held_out_captured_at_{SHARE:g}"] = captured.to_dict()
-        return {"within_windows": self.within_windows, "baselines": found}
+        within = {"within_windows": self.within_windows} if self.within_windows else {}
+        return {**within, "baselines": found}
 
     def held_out_curves(self) -> dict[str, CaptureCurve]:
         """The curves of the test tiles by title."""
@@ -170,6 +171,7 @@ class BaselineWork:
     device: torch.device
     place: Workplace
     samplers: Sequence[FlowSampler]  # the model's networks at work
+    within_windows: bool  # whether likelihoods are told too, which takes a flow minutes
 
     def beside(self, model: Evaluation, reporter: Reporter) -> Beside:
         """All baselines, compared with the model."""
@@ -195,7 +197,7 @@ class BaselineWork:
 
     def _results(self, reporter: Reporter) -> dict[str, BaselineResult]:
         """One after the other; those that an interrupted run has finished are not redone."""
-        kept = Parts(self.place.folder / "baselines")
+        kept = Parts(self.place.folder / BASELINE_PARTS)
         found = {}
         for name in self.names:
             result = BaselineResult.kept(kept.load(name))
@@ -245,6 +247,8 @@ class BaselineWork:
         self, title: str, log_density: LogDensity, reporter: Reporter
     ) -> dict[str, dict[str, Any]]:
         """Likelihoods by role, in windows of the model's size."""
+        if not self.within_windows:
+            return {}
         stage = reporter.stage(f"Likelihood of {title}")
         found = likelihoods(self.region, log_density, stage)
         return {role: one.to_dict() for role, one in found.items()}
@@ -262,36 +266,30 @@ class BaselineWork:
 
 
 def prepare_baselines(
-    names: Sequence[str],
-    card: ModelCard,
-    checkpoint: Path,
-    stack: Stack,
-    occurrences: Occurrences,
-    seed: int,
-    device: torch.device,
-    samplers: Sequence[FlowSampler],
-    place: Workplace,
-    reporter: Reporter,
+    names: Sequence[str], compared: Compared, seed: int, within_windows: bool, place: Workplace
 ) -> BaselineWork:
     """Look at the region as the model did; what stands in the way is said before any work."""
+    card, device, points = compared.card, compared.device, compared.occurrences.points
     networks = any(issubclass(BASELINES[name], UNetBaseline) for name in names)
-    ensure_baselines_fit(card, stack.grid, occurrences.points, networks, device)
-    region = region_as_learned(stack, occurrences, card, reporter.stage("Reading layers"))
+    ensure_baselines_fit(card, compared.grid, points, networks, device)
+    region = compared.region()
     if not region.points_by_role()["train"]:
         raise UserError(
             "No occurrence lies on the model's training tiles, so baselines have nothing to learn.",
             "Give the occurrences that the model was trained with, or leave out --baselines.",
         )
-    iterations = iterations_done(card, checkpoint)
-    return BaselineWork(names, card, region, iterations, seed, device, place, samplers)
+    iterations = iterations_done(card, compared.log)
+    samplers = [member.sampler for member in compared.predictor.members]
+    return BaselineWork(
+        *(names, card, region, iterations, seed, device, place, samplers, within_windows)
+    )
 
 
-def iterations_done(card: ModelCard, checkpoint: Path) -> int | None:
+def iterations_done(card: ModelCard, log: Path) -> int | None:
     """How many iterations the model's training had, not only up to its best; None if unknown.
 
     The card tells the best one. The last is in the log that training leaves beside the model.
     """
-    log = checkpoint.with_name(f"{checkpoint.stem}.log.jsonl")
     try:
         first, *lines = log.read_text(encoding="utf-8").splitlines()
         if json.loads(first)["provenance"] != card.provenance:  # the log of another run

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict
-from typing import TYPE_CHECKING
+from pathlib import Path
 
+from geocfm.data.region import Region, region_as_learned
 from geocfm.data.split import Split
 from geocfm.evaluation.comparison import held_out_captured
 from geocfm.evaluation.evaluate import Evaluation, evaluate_map
@@ -13,20 +14,16 @@ from geocfm.evaluation.rates import RateCurve
 from geocfm.evaluation.report.content import Extras
 from geocfm.events import Reporter
 from geocfm.geo.occurrences import Occurrences
-from geocfm.job import EvaluateJob, baseline_names
+from geocfm.job import EvaluateJob
 from geocfm.results import fold_results, report_of, results_of
 from geocfm.run.apply import Application, applying, raw_map
 from geocfm.run.folds import read_pooled_rates
 from geocfm.run.importance import ensure_importance_fits, measure_importance
 from geocfm.run.inputs import open_occurrences, write_occurrences
-from geocfm.run.needs import map_disk_bytes
+from geocfm.run.report_baselines import Compared, choose_baselines
 from geocfm.run.report_extras import map_extras
 from geocfm.run.reporting import MAP_TITLE, Measured, baselines_of, tell_report, write_report
-from geocfm.run.room import ensure_room
 from geocfm.run.workplace import Workplace
-
-if TYPE_CHECKING:
-    from geocfm.run.baselines import BaselineWork
 
 REPORTED_SHARE = 0.1
 UNWEIGHTED = (
@@ -57,12 +54,15 @@ def run_evaluate(job: EvaluateJob, place: Workplace, reporter: Reporter) -> None
         if effort is not None:
             reporter.note(UNWEIGHTED)
         split = Split.from_card(work.card.split)
-        others = _prepare_baselines(work, occurrences, job, place, reporter)
+        log = job.checkpoint.with_name(f"{job.checkpoint.stem}.log.jsonl")
+        compared = _compared(work, occurrences, log, reporter)
+        others = choose_baselines(job, compared, place, reporter)
         if not job.skip_importance:
             ensure_importance_fits(work, occurrences)
         raw = raw_map(work, None, job, place, reporter)
         evaluation = evaluate_map(raw, grid, occurrences.points, split, work.training_grid)
-        beside = others.beside(evaluation, reporter) if others else None
+        others = others.measured(evaluation, reporter)
+        beside = others.beside
         content = evaluation.to_dict() | (beside.to_dict() if beside else {})
         content["survey_effort"] = None if effort is None else effort.model_dump(mode="json")
         captured = held_out_captured(evaluation, occurrences.points, split, REPORTED_SHARE)
@@ -74,7 +74,7 @@ def run_evaluate(job: EvaluateJob, place: Workplace, reporter: Reporter) -> None
             content["cross_validation"] = asdict(pooled)
         importance = None
         if not job.skip_importance:
-            region = others.region if others else None
+            region = others.work.region if others.work else None
             importance = measure_importance(work, occurrences, region, job, place, reporter)
             content["importance"] = importance.to_dict()
         text = json.dumps(
@@ -111,7 +111,7 @@ def run_evaluate(job: EvaluateJob, place: Workplace, reporter: Reporter) -> None
             raw=raw,
             evaluation=evaluation,
             picture=place.folder / picture.name,
-            log=job.checkpoint.with_name(f"{job.checkpoint.stem}.log.jsonl"),
+            log=log,
             warnings=(
                 *occurrences.warnings,
                 *filter(None, [work.learned.doubt]),
@@ -121,6 +121,7 @@ def run_evaluate(job: EvaluateJob, place: Workplace, reporter: Reporter) -> None
         )
         extras = Extras(
             baselines=baselines_of(beside) if beside else None,
+            baselines_left_out=others.left_out,
             cross_validation=pooled,
             importance=importance,
             targets=told.targets,
@@ -146,32 +147,24 @@ def run_evaluate(job: EvaluateJob, place: Workplace, reporter: Reporter) -> None
     tell_report(report, reporter)
 
 
-def _prepare_baselines(
-    work: Application,
-    occurrences: Occurrences,
-    job: EvaluateJob,
-    place: Workplace,
-    reporter: Reporter,
-) -> BaselineWork | None:
-    names = baseline_names(job.baselines)
-    if not names:
-        return None
-    from geocfm.run.baselines import prepare_baselines  # scikit-learn takes a second
+def _compared(
+    work: Application, occurrences: Occurrences, log: Path, reporter: Reporter
+) -> Compared:
+    """The model as others are held against it; its region is read when one of them needs it."""
 
-    if not place.continued:  # one baseline's map at a time lies beside the model's
-        cells = work.grid.height * work.grid.width
-        ensure_room(place.folder.parent, 2 * map_disk_bytes(cells), "The maps")
-    return prepare_baselines(
-        names,
-        work.card,
-        job.checkpoint,
-        work.stack,
-        occurrences,
-        job.seed,
-        work.device,
-        [member.sampler for member in work.predictor.members],
-        place,
-        reporter,
+    def read_region() -> Region:
+        stage = reporter.stage("Reading layers")
+        return region_as_learned(work.stack, occurrences, work.card, stage)
+
+    return Compared(
+        card=work.card,
+        grid=work.grid,
+        split=Split.from_card(work.card.split).on_grid(work.grid, work.training_grid),
+        occurrences=occurrences,
+        log=log,
+        predictor=work.predictor,
+        device=work.device,
+        region=read_region,
     )
 
 

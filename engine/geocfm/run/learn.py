@@ -49,6 +49,7 @@ from geocfm.run.folds import OUT_OF_FOLD, CrossValidation, all_of_role, cross_va
 from geocfm.run.inputs import given_layers, open_occurrences, write_occurrences
 from geocfm.run.needs import ensure_learning_fits
 from geocfm.run.provenance import TAG, Provenance
+from geocfm.run.report_baselines import BASELINE_PARTS
 from geocfm.run.reporting import report_on_training, tell_report
 from geocfm.run.workplace import Workplace, remove_unfinished
 from geocfm.training.loop import train
@@ -216,7 +217,8 @@ def run_train(job: TrainJob, place: Workplace, reporter: Reporter) -> None:
             reporter.note(f"Going on from iteration {earlier.position.iteration}.")
         elif place.continued and (place.folder / STATE).exists():
             discard_state(place.folder)
-            shutil.rmtree(place.folder / MAP_PARTS, ignore_errors=True)  # of another model's map
+            for parts in (MAP_PARTS, BASELINE_PARTS):  # of another model's report
+                shutil.rmtree(place.folder / parts, ignore_errors=True)
             reporter.warn("The state of the interrupted run cannot be used; training begins anew.")
         log_file = place.folder / "log.jsonl"
         with _open_log(log_file, place.provenance, afresh=earlier is None) as log:

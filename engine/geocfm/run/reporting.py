@@ -43,6 +43,7 @@ from geocfm.model.checkpoint import ModelCard, load_checkpoint
 from geocfm.results import REPORT, report_of
 from geocfm.run.apply import Application, raw_map
 from geocfm.run.learned_area import LearnedArea
+from geocfm.run.report_baselines import Compared, choose_baselines
 from geocfm.run.report_extras import map_extras
 from geocfm.run.workplace import Workplace
 
@@ -194,7 +195,8 @@ def _map_facts(raw: RawMap, evaluation: Evaluation) -> MapFacts:
     area = np.cumsum(whole.area[::-1]) / whole.area.sum()
     mass = np.cumsum(mass_curve(whole).area[::-1])
     highest = float(np.exp(bin_logs()[np.nonzero(whole.area)[0][-1]]))
-    return MapFacts(raw.area_km2, raw.windows, float(np.interp(0.5, mass, area)), highest)
+    half = float(np.interp(0.5, mass, area))
+    return MapFacts(raw.area_km2, raw.windows, half, highest, raw.combine)
 
 
 def baselines_of(beside: Beside) -> Baselines:
@@ -270,8 +272,13 @@ def _report_on_training(
         *(card, grid, region.stack, predictor, None, device, checkpoint.experience),
         LearnedArea(),  # the region is cut to it already
     )
+    compared = Compared(
+        *(card, grid, region.split, region.occurrences, log, predictor, device), lambda: region
+    )
+    others = choose_baselines(job, compared, place, reporter)
     raw = raw_map(work, None, _evaluation_of(job), place, reporter)
     evaluation = evaluate_map(raw, grid, points, region.split, grid)
+    others = others.measured(evaluation, reporter)
     picture = place.folder / MAP_PICTURE
     provenance = place.provenance.model_dump_json()
     told = map_extras(raw, grid, points, predictor, work.experience, reporter)
@@ -293,6 +300,8 @@ def _report_on_training(
     )
     stage = reporter.stage("Measuring which layers matter")
     extras = Extras(
+        baselines=baselines_of(others.beside) if others.beside else None,
+        baselines_left_out=others.left_out,
         cross_validation=pooled,
         importance=layer_importance(region, predictor, job.seed, stage),
         targets=told.targets,

@@ -159,6 +159,21 @@ def test_the_caveats_are_always_there(report: Report) -> None:
     assert "No raster of survey effort" not in weighted
 
 
+def test_maps_by_the_count_head_have_a_caveat_of_their_own(report: Report) -> None:
+    for combine, there in (("count", True), ("consistent", False), (None, False)):
+        told = replace(report, map=replace(report.map, combine=combine))
+        caveats = " ".join(summarise(told).caveats)
+        assert ("ground where nobody has looked is rated low" in caveats) == there
+        assert ("--combine consistent" in caveats) == there
+
+
+def test_baselines_that_were_left_out_have_a_sentence_in_their_place(report: Report) -> None:
+    why = "Other methods were not measured beside the model: it is too large."
+    page = page_of(replace(report, extras=Extras(baselines_left_out=why)))
+    assert why in page.texts["baselines"]
+    assert "area under the curve" not in page.texts["baselines"]
+
+
 def test_what_lies_outside_experience_is_told_with_the_caveats(report: Report) -> None:
     for share, words in (
         (0.123, "Here 12 % of the mapped area lies outside what the model has seen."),

@@ -8,10 +8,13 @@ each class needs (Phillips & Dudik 2008).
 
 from __future__ import annotations
 
+import warnings
 from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.linalg import LinAlgWarning
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import PolynomialFeatures, StandardScaler
 
@@ -109,13 +112,20 @@ class PoissonProcess(CellBaseline):
         each = BACKGROUND_WEIGHT * region_cells / len(cells)
         weight = np.concatenate([often, np.full(len(cells), each)])
         features = self._features(np.concatenate([rows, cells]))
-        self._process = LogisticRegression(
+        process = LogisticRegression(
             solver="newton-cholesky",
             C=RIDGE,
             # scikit-learn divides the gradient by all weight, which is nearly all background's
             tol=TOLERANCE * len(present) / weight.sum(),
             max_iter=MOST_ITERATIONS,
-        ).fit(features, np.arange(len(weight)) < len(rows), sample_weight=weight)
+        )
+        with warnings.catch_warnings():
+            # a step that rounding spoils is told in scikit-learn's words, which help no geologist:
+            # the fit goes on another way, and is good enough where it ends
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            warnings.simplefilter("ignore", LinAlgWarning)
+            positive = np.arange(len(weight)) < len(rows)
+            self._process = process.fit(features, positive, sample_weight=weight)
 
     def settings(self) -> dict[str, object]:
         """Features, weights and regularisation."""

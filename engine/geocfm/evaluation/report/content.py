@@ -90,6 +90,7 @@ class MapFacts:
     windows: int
     area_of_half: float  # the best share of the area that holds half of the mass
     highest: float  # relative density
+    combine: str | None = None  # how windows were put side by side
 
 
 @dataclass(frozen=True)
@@ -142,6 +143,7 @@ class Extras:
     """What a report tells only when it is there: each has its own section."""
 
     baselines: Baselines | None = None
+    baselines_left_out: str | None = None  # why there are none, though nobody left them out
     cross_validation: RateCurve | None = None  # pooled over the folds
     importance: Importance | None = None  # None where it was not asked for
     targets: tuple[TargetRow, ...] = ()

@@ -29,6 +29,7 @@ from geocfm.evaluation.report.section import Section
 from geocfm.evaluation.report.words import count, percent, rounded
 
 MOST_TARGETS = 25  # shown; all of them are in the JSON file
+OTHER_METHODS = "Other methods on the same tiles"
 BAR = (260, 16)  # px
 MATTERS, UNTOLD = "#30638e", "#c3ced8"  # whether a loss can be told from 0
 
@@ -63,7 +64,10 @@ def of_the_worth(report: Report) -> Iterator[Section]:
         )
         yield Section("cross-validation", "Cross-validation", both)
     if baselines is not None:
-        yield Section("baselines", "Other methods on the same tiles", _beside(report, baselines))
+        yield Section("baselines", OTHER_METHODS, _beside(report, baselines))
+    elif report.extras.baselines_left_out is not None:
+        why = paragraph(report.extras.baselines_left_out, "note")
+        yield Section("baselines", OTHER_METHODS, why)
 
 
 def of_the_layers(report: Report) -> Iterator[Section]:

@@ -177,6 +177,13 @@ def _caveats(report: Report) -> Iterator[str]:
             "Survey bias: occurrences are known where people have looked. They were weighted by "
             f"1 / effort ({report.effort}), which corrects as much of it as that raster knows."
         )
+    if report.map.combine == "count":
+        yield (
+            "Unexplored ground: how rich windows are beside each other is how many occurrences the "
+            "model expects in them (--combine count, the default of a model that counts). Windows "
+            "without a known occurrence count as poor ones, so ground where nobody has looked is "
+            "rated low. --combine consistent asks known occurrences alone."
+        )
     yield (
         "Extrapolation: where the layers look unlike anything on the training tiles, the map is a "
         f"guess, however sure it looks.{_outside(report.extras.outside_share)}"
