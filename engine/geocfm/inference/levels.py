@@ -43,7 +43,7 @@ class Survey:
     cells: NDArray[np.int64]  # (W,) with data
     shared: NDArray[np.float64]
     log_mass: NDArray[np.float64]  # (W,) of the density head, NaN without one
-    log_count: NDArray[np.float64]  # (W,) of the count head, NaN without one
+    log_count: NDArray[np.float64]  # (W,) expected by the model, NaN if it does not count
 
 
 @dataclass(frozen=True)

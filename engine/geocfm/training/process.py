@@ -80,9 +80,8 @@ def _quantiles(column: Rows) -> tuple[Rows, Rows]:
     shares = np.linspace(0, 1, QUANTILES)
     values, where = np.unique(np.quantile(column, shares, method="nearest"), return_inverse=True)
     ranks = np.bincount(where, shares) / np.bincount(where)
-    missing = QUANTILES - len(values)
-    values, ranks = (np.pad(each, (0, missing), mode="edge") for each in (values, ranks))
-    return values.astype(np.float32), ((2 * ranks - 1) * np.sqrt(3)).astype(np.float32)
+    repeated = np.minimum(np.arange(QUANTILES), len(values) - 1)
+    return values[repeated], ((2 * ranks - 1) * np.sqrt(3)).astype(np.float32)[repeated]
 
 
 def _products(channels: int, occurrences: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

@@ -29,7 +29,7 @@ TITLES = {
     "average": "average: windows as they are",
     "consistent": "consistent: levels by what windows share",
     "head": "head: levels of the density head, and by what windows share",
-    "count": "count: levels of the count head, and by what windows share",
+    "count": "count: levels by what single cells let one expect, and by what windows share",
     "whole": "logits of one pass over the whole raster",
 }
 
