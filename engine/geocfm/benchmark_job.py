@@ -46,7 +46,7 @@ class MosaicJob(WritingJob):
         None, ge=1, le=MOST_STEPS, description="Train for so many steps."
     )
     window: int | None = Field(None, ge=16, le=4096, description="Window size in cells.")
-    density: Literal["kde", "head"] = Field("head", description="How densities are found.")
+    density: Literal["kde", "exact", "head"] = Field("head", description="How densities are found.")
     seed: int = Field(1, ge=0, lt=2**31, description="Of the region, training and draws.")
     out: FileName = Field(description="The folder for the region, the model and the table.")
 
