@@ -151,7 +151,8 @@ def test_the_loss_of_one_window_by_hand(
         network = model.network
         with torch.no_grad():
             image = torch.from_numpy(channels)[None]
-            logits = network.score(network.unet(image), image.shape[-2:])[0].double().numpy()
+            score = network.score(network.unet(image), image.shape[-2:])
+            logits = (score + network.process(image))[0].double().numpy()
         col, row = points.astype(int).T
         return logits[row, col] - np.log(np.exp(logits)[footprint].sum())
 
