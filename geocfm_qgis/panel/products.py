@@ -144,13 +144,13 @@ def _combination():
         (
             ("", tr("Automatic")),
             ("count", tr("By counts")),
-            ("consistent", tr("Consistent (positives only)")),
+            ("consistent", tr("Consistent (by overlaps)")),
             ("head", tr("By the density head")),
             ("average", tr("All alike")),
         ),
         tr(
             "By default also windows where nothing is known count, as poor ones; “Consistent” "
-            "learns from positives alone, as for a greenfield beside a mining district."
+            "asks only what overlapping windows say, as for a greenfield beside a mining district."
         ),
     )
 

@@ -430,8 +430,8 @@
     </message>
     <message>
         <location filename="../../geocfm_qgis/panel/products.py"/>
-        <source>By default also windows where nothing is known count, as poor ones; “Consistent” learns from positives alone, as for a greenfield beside a mining district.</source>
-        <translation>Normalerweise zählen auch Fenster, in denen nichts bekannt ist, und zwar als arme; „Konsistent“ lernt allein aus Vorkommen, etwa für unerkundetes Gelände neben einem Bergbaugebiet.</translation>
+        <source>By default also windows where nothing is known count, as poor ones; “Consistent” asks only what overlapping windows say, as for a greenfield beside a mining district.</source>
+        <translation>Normalerweise zählen auch Fenster, in denen nichts bekannt ist, und zwar als arme; „Konsistent“ fragt nur, was überlappende Fenster sagen, etwa für unerkundetes Gelände neben einem Bergbaugebiet.</translation>
     </message>
     <message>
         <location filename="../../geocfm_qgis/panel/products.py"/>
@@ -626,8 +626,8 @@
     </message>
     <message>
         <location filename="../../geocfm_qgis/panel/products.py"/>
-        <source>Consistent (positives only)</source>
-        <translation>Konsistent (nur Vorkommen)</translation>
+        <source>Consistent (by overlaps)</source>
+        <translation>Konsistent (nach Überlappung)</translation>
     </message>
     <message>
         <location filename="../../geocfm_qgis/panel/run_menu.py"/>

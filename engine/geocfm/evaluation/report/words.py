@@ -182,7 +182,7 @@ def _caveats(report: Report) -> Iterator[str]:
             "Unexplored ground: how rich windows are beside each other is how many occurrences the "
             "model expects in them (--combine count, the default of a model that counts). Windows "
             "without a known occurrence count as poor ones, so ground where nobody has looked is "
-            "rated low. --combine consistent asks known occurrences alone."
+            "rated low. --combine consistent takes what overlapping windows say of each other."
         )
     yield (
         "Extrapolation: where the layers look unlike anything on the training tiles, the map is a "
