@@ -262,6 +262,9 @@ class _Run(Generic[Network]):
         with torch.no_grad():
             for name, tensor in self._optimised().items():
                 tensor.copy_(state.optimised[name])
+            for name, tensor in self._network.named_buffers():
+                if name in state.averaged:  # what is not learned is the same in both
+                    tensor.copy_(state.averaged[name])
         end = self._log.seek(0, os.SEEK_END)
         self._log.seek(min(position.log_bytes, end))  # shorter only after a power cut
         self._log.truncate()

@@ -27,6 +27,7 @@ MOST_FEATURES = 400  # products are left out rather than make more
 RIDGE = 0.3  # half of it times the squared weights of standardised features, beside the mean log
 # likelihood of an occurrence; by trial on other commodities than those judged (docs/benchmarks.md)
 ITERATIONS = 500
+DIGITS = 4  # of a channel, whose standard deviation is about 1
 PROCESS_STREAM = 2**31 + 2  # keeps this chance apart from that of every training step
 
 Rows = NDArray[np.float32]
@@ -75,10 +76,11 @@ def _quantiles(column: Rows) -> tuple[Rows, Rows]:
     """Values (Q,) of a channel that rise, the last one repeated where they are fewer, and ranks.
 
     Ranks are even between -sqrt(3) and sqrt(3): of variance 1. A value that many cells have has the
-    mean of theirs.
+    mean of theirs, and values nearer than DIGITS are one: else rounding would decide on ranks.
     """
     shares = np.linspace(0, 1, QUANTILES)
-    values, where = np.unique(np.quantile(column, shares, method="nearest"), return_inverse=True)
+    seen = np.quantile(column, shares, method="nearest").round(DIGITS)
+    values, where = np.unique(seen, return_inverse=True)
     ranks = np.bincount(where, shares) / np.bincount(where)
     repeated = np.minimum(np.arange(QUANTILES), len(values) - 1)
     return values[repeated], ((2 * ranks - 1) * np.sqrt(3)).astype(np.float32)[repeated]

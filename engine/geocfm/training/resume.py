@@ -97,12 +97,13 @@ def load_state(folder: Path, network: nn.Module) -> RunState | None:
 
 def _fits(state: RunState, network: nn.Module) -> bool:
     expected = {name: tensor.shape for name, tensor in network.state_dict().items()}
+    parameters = {name: parameter.shape for name, parameter in network.named_parameters()}
     learned = {n: p.shape for n, p in network.named_parameters() if p.requires_grad}
     moments = {f"{moment}.{n}": s for moment in MOMENTS for n, s in learned.items()}
     found = {name: tensor.shape for name, tensor in state.optimised.items()}
     first = {name: shape for name, shape in moments.items() if name.startswith(MOMENTS[0] + ".")}
     averages = [state.averaged] + ([state.best.weights] if state.best else [])
-    whole = {**expected, **first}.items() <= found.items() <= {**expected, **moments}.items()
+    whole = {**parameters, **first}.items() <= found.items() <= {**parameters, **moments}.items()
     return whole and all(
         {name: tensor.shape for name, tensor in weights.items()} == expected for weights in averages
     )

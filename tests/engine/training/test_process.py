@@ -73,6 +73,15 @@ def test_values_that_many_cells_have_share_their_mean_rank() -> None:
     assert ranks[:, 1] == pytest.approx(0)
 
 
+def test_rounding_does_not_decide_on_ranks() -> None:
+    nearly = np.exp(-np.linspace(0, 40, 2000)).astype(np.float32)  # three quarters are next to 0
+    process = CellProcess(1)
+    for name, found in zip(("values", "ranks"), _quantiles(nearly), strict=True):
+        getattr(process, name)[0] = torch.from_numpy(found)
+    cells = torch.from_numpy(nearly[:, None])
+    assert (process.ranked(cells) - process.ranked(cells + 1e-7)).abs().max() < 2e-3
+
+
 def test_more_occurrences_allow_more_products() -> None:
     assert len(_products(5, 9)[0]) == 0
     assert len(_products(5, 10)[0]) == 5
