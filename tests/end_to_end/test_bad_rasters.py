@@ -337,13 +337,14 @@ def test_a_raster_that_breaks_off_during_training_is_named(
     path = write_raster(tmp_path / "more.tif", NOISE, UTM, **CUT)
     monkeypatch.setattr("geocfm.data.scan.CACHE_BYTES", 0)
     monkeypatch.setattr("geocfm.geo.layers.CACHE_MB", 0)
-    new_network = learn.new_network
+    member_network = learn.member_network
 
     def cut_the_raster(*arguments: Any) -> Any:
+        network = member_network(*arguments)
         path.write_bytes(path.read_bytes()[:5000])
-        return new_network(*arguments)
+        return network
 
-    monkeypatch.setattr(learn, "new_network", cut_the_raster)
+    monkeypatch.setattr(learn, "member_network", cut_the_raster)
     out = tmp_path / "m.safetensors"
     options = ("--raster", path, "--occurrences", small_region.occurrences, *TINY)
     train = ("train", *small_region.raster_options, *options, "--iterations", 2, "--out", out)

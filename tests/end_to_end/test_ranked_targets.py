@@ -251,7 +251,7 @@ def test_with_the_maps_model_targets_tell_the_layers_that_matter(
     names = {layer.name for layer in load_card(trained.checkpoint).layers}
     meta, _, _, values = pyogrio.raw.read(tmp_path / "targets.gpkg")
     told = dict(zip(meta["fields"], values, strict=True))["layers"]
-    assert len(told) == 3
+    assert 1 < len(told) <= 3
     for text in filter(None, told):
         for part in text.split(", "):
             layer, effect = part.rsplit(" ", 1)
