@@ -141,7 +141,7 @@ def test_what_is_made_from_the_map_needs_the_map(step):
 def test_how_windows_are_put_side_by_side_is_chosen_with_the_map(step):
     box = row(step, "prospectivity").manners["combine"]
     assert box.currentText() == "Automatic"
-    assert "positives alone" in box.toolTip()
+    assert "overlapping windows say" in box.toolTip()
     offered = [box.itemData(number) for number in range(box.count())]
     assert sorted(offered) == sorted(["", *COMBINATIONS])
     assert step.choices().products[0].options == {}
