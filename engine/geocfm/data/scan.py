@@ -135,7 +135,7 @@ def scan_layers(
             row, col = cells[:, 1] - block.row, cells[:, 0] - block.col
             here = (row >= 0) & (row < block.height) & (col >= 0) & (col < block.width)
             scan.on_data[here] = footprint[row[here], col[here]]
-            done += block.height * block.width
+            done += block.cells
             progress(done, total)
     return scan
 

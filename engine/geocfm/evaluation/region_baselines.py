@@ -28,8 +28,10 @@ LEAST_SCORE = 1e-30  # so that a map has a mean, and float32 holds it
 class RegionImages:
     """The training tiles of a region, and batches of its windows."""
 
-    def __init__(self, region: Region, card: ModelCard, seed: int, reporter: Reporter) -> None:
-        self.channels = card.channels
+    def __init__(
+        self, region: Region, card: ModelCard, seed: int, reporter: Reporter, method: str
+    ) -> None:
+        self.channels, self._method = card.channels, method
         self._region, self._card, self._seed = region, card, seed
         self._reporter = reporter
 
@@ -38,7 +40,7 @@ class RegionImages:
 
         Images like windows are what a search for similar ones needs.
         """
-        stage = self._reporter.stage("Reading training tiles")
+        stage = self._reporter.stage(f"Reading training tiles, {self._method}")
         pieces = self._pieces()
         for number, piece in enumerate(pieces):
             stage(number, len(pieces))

@@ -217,7 +217,8 @@ class BaselineWork:
             spent = describe_budget(learning)
             reporter.note(f"{baseline.title} learns with the model's own settings, for {spent}.")
         effort = Effort(learning, self.seed, self.device, reporter, self._folder(name))
-        baseline.fit(RegionImages(self.region, self.card, self.seed, reporter), effort)
+        images = RegionImages(self.region, self.card, self.seed, reporter, baseline.title)
+        baseline.fit(images, effort)
         if isinstance(baseline, UNetBaseline) and baseline.result is not None:
             done = baseline.result.last.iteration
             settings["iterations"] = done

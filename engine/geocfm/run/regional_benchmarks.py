@@ -129,7 +129,8 @@ def _baseline_map(name: str, fold: Region, card: ModelCard, effort: Effort) -> R
     folder = effort.folder.parent
     parts = Parts(folder / "strips")
     baseline = BASELINES[name]()
-    baseline.fit(RegionImages(fold, card, effort.seed, effort.reporter), effort)
+    images = RegionImages(fold, card, effort.seed, effort.reporter, baseline.title)
+    baseline.fit(images, effort)
     stage = effort.reporter.stage(f"Mapping {baseline.title}")
     return write_raw_map(folder / "raw.tif", BaselineDensities(baseline, fold), None, parts, stage)
 

@@ -48,7 +48,7 @@ def test_the_region_is_as_the_model_saw_it(region: Region, checkpoint: Checkpoin
 def test_images_are_the_training_tiles_each_cell_once(
     region: Region, checkpoint: Checkpoint
 ) -> None:
-    images = RegionImages(region, checkpoint.card, 1, quiet())
+    images = RegionImages(region, checkpoint.card, 1, quiet(), "a method")
     seen = np.zeros((region.grid.height, region.grid.width), dtype=int)
     points = []
     for image in images.disjoint():
@@ -69,7 +69,7 @@ def test_images_are_the_training_tiles_each_cell_once(
 
 
 def test_batches_are_of_training_windows(region: Region, checkpoint: Checkpoint) -> None:
-    images = RegionImages(region, checkpoint.card, 1, quiet())
+    images = RegionImages(region, checkpoint.card, 1, quiet(), "a method")
     batch = images.source.batch(0)
     size = checkpoint.card.window_size
     assert batch.images.shape[1:] == (images.channels, size, size)
@@ -123,7 +123,7 @@ def test_a_map_shows_the_scores(
 ) -> None:
     baseline = BASELINES[name]()
     effort = Effort(checkpoint.card.settings, 1, CPU, quiet())
-    baseline.fit(RegionImages(region, checkpoint.card, 1, quiet()), effort)
+    baseline.fit(RegionImages(region, checkpoint.card, 1, quiet(), "a method"), effort)
     densities = BaselineDensities(baseline, region)
     stage = quiet().stage("Mapping")
     raw = write_raw_map(tmp_path / "raw.tif", densities, None, Parts(tmp_path / "p"), stage)

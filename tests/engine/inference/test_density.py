@@ -16,7 +16,7 @@ from scipy.ndimage import gaussian_filter
 from scipy.special import ndtr
 from small_data import HOLE
 
-ALL = Window(20, 10, 32, 32)
+ALL = Window(60, 15, 32, 32)
 BESIDE_THE_HOLE = Window(HOLE.row - 10, HOLE.col - 10, 32, 32)
 
 
@@ -79,8 +79,7 @@ def test_draws_and_exact_density_agree(predictor: Predictor, encoded: EncodedWin
             for v in (values, counts)
         )
         assert 0.5 * np.abs(one - other).sum() < 0.05  # total variation
-        if one.std() > one.mean():  # else there is little that could agree
-            assert np.corrcoef(one, other)[0, 1] > 0.97
+        assert np.corrcoef(one, other)[0, 1] > 0.97
 
 
 def test_even_draws_depend_on_seed_stream_and_window_alone(

@@ -365,12 +365,13 @@ def test_the_log_of_a_real_run_has_every_iteration(trained: Any) -> None:
     assert seconds == sorted(seconds)
 
 
-def test_the_loss_falls_on_data_with_a_pattern(trained: Any) -> None:
-    losses = [row["loss"] for row in trained.log if "loss" in row]
+def test_the_loss_falls_on_data_with_a_pattern(start: Start) -> None:
+    run = start(iterations=120)  # from nothing: what single cells say is not fitted here
+    losses = [row["loss"] for row in run.log if "loss" in row]
     first, last = losses[:10], losses[-20:]
-    assert sum(last) / len(last) < 0.99 * sum(first) / len(first)  # beyond what single cells say
-    validations = [row["validation_loss"] for row in trained.log if "validation_loss" in row]
-    assert min(validations) < validations[0]
+    assert sum(last) / len(last) < 0.85 * sum(first) / len(first)
+    validations = [loss for _, loss in run.validations]
+    assert min(validations) < 0.95 * validations[0]
 
 
 def test_the_model_kept_is_the_one_with_the_lowest_validation_loss(trained: Any) -> None:

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import numpy as np
 import pytest
 import torch
-from geocfm.data.region import Region, prepare_region
+from geocfm.data.region import Region
 from geocfm.data.split import TRAIN
 from geocfm.errors import UserError
-from geocfm.geo.occurrences import read_occurrences
-from geocfm.geo.rasters import Stack, find_layers
-from geocfm.model.settings import PRESETS, WindowSettings, change_settings
+from geocfm.model.settings import PRESETS, change_settings
 from geocfm.training.members import (
     bootstrapped,
     ensemble_of,
@@ -20,17 +16,8 @@ from geocfm.training.members import (
     share_of_budget,
     with_iterations,
 )
-from small_data import SmallRegion
 
 TINY = change_settings(PRESETS["quick"], {"network.width": "8", "network.features": "16"})
-
-
-@pytest.fixture(scope="module")
-def region(small_region: SmallRegion) -> Iterator[Region]:
-    with Stack(find_layers(small_region.rasters), small_region.grid) as stack:
-        occurrences = read_occurrences(small_region.occurrences, small_region.grid)
-        settings = WindowSettings(size=32, tile=40)
-        yield prepare_region(stack, occurrences, settings, lambda done, total: None)
 
 
 def test_one_member_sees_the_region_as_it_is(region: Region) -> None:

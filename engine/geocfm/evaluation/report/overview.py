@@ -46,7 +46,7 @@ def look_over(
             plane = np.where(valid[number], values[number], np.float32(np.nan))
             small = plane[::step, ::step] if card.categorical else _means(plane, step)
             pictures[number, row : row + small.shape[0], col : col + small.shape[1]] = small
-        done += block.height * block.width
+        done += block.cells
     stage(done, done)
     return [LayerView(float(c / whole), p) for c, p in zip(covered, pictures, strict=True)]
 
