@@ -1,7 +1,7 @@
 """What `build.py test` runs: linter, formatter, type checker, and each test in the Python it needs.
 
-The plugin's tests wait more than they compute, and those of the command line for one process at a
-time: one after the other they run beside the engine's, and what they said is shown after it.
+The tests of the command line wait for one process at a time and take as long as the engine's and
+the plugin's together: they run beside these, and what they said is shown after them.
 """
 
 from __future__ import annotations
@@ -113,7 +113,7 @@ def steps(arguments: Sequence[str], with_qgis: bool) -> list[Step]:
         Step("mypy", [python, "-m", "mypy"]),
     ]
     variables = {"GEOCFM_TEST_PYTHON": python}
-    beside = "engine" in chosen
+    beside = "engine" in chosen  # else each part as it comes
     for suite, words in chosen.items():
         pytest = ["-m", "pytest", "-q", *words]
         if suite == "engine":
@@ -124,7 +124,7 @@ def steps(arguments: Sequence[str], with_qgis: bool) -> list[Step]:
             qgis_python = str(make_qgis_environment())
             path = qgis_desktop.own_path(qgis_desktop.qgis_program() or "")
             in_qgis = {**variables, "PATH": path, "QT_QPA_PLATFORM": "offscreen"}
-            found.append(Step("pytest in QGIS", [qgis_python, *pytest], in_qgis, beside))
+            found.append(Step("pytest in QGIS", [qgis_python, *pytest], in_qgis))
         else:
             install_qgis()
             found.append(Step("pytest of the desktop", [python, *pytest], variables))

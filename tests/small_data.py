@@ -45,6 +45,7 @@ TINY_SETTINGS = (
     "training.points_per_step=768",
     "training.ema=0.9",
     "training.learning_rate=2e-3",
+    "sampling.solver=midpoint",
     "sampling.steps=6",
 )
 TINY_NETWORK = ["--window", "32", "--tile", "40", "--device", "cpu"]

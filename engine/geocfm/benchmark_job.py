@@ -46,7 +46,11 @@ class MosaicJob(WritingJob):
         None, ge=1, le=MOST_STEPS, description="Train for so many steps."
     )
     window: int | None = Field(None, ge=16, le=4096, description="Window size in cells.")
-    density: Literal["kde", "exact", "head"] = Field("head", description="How densities are found.")
+    density: Literal["kde", "exact", "head", "all"] = Field(
+        "head",
+        description="How densities are found; all: by the head, and with the default way of "
+        "putting windows side by side also by the two others, of which exact is slow.",
+    )
     seed: int = Field(1, ge=0, lt=2**31, description="Of the region, training and draws.")
     out: FileName = Field(description="The folder for the region, the model and the table.")
 
@@ -64,7 +68,12 @@ class FoldsJob(LearningJob, WritingJob):
     )
     baselines: BaselineNames = Field(
         "rf,gbdt,ipp,unet-density",
-        description=f"all, or some of {', '.join(BASELINE_NAMES)}, separated by commas.",
+        description=f"all, none, or some of {', '.join(BASELINE_NAMES)}, separated by commas.",
+    )
+    ways: Literal["default", "all"] = Field(
+        "default",
+        description="all: GeoCFM's networks also with the other ways of putting windows side by "
+        "side, and with densities from draws.",
     )
     seed: int = Field(1, ge=0, lt=2**63, description="Same seed, same result.")
     device: str = Field("auto", pattern=DEVICE, description="auto, cpu, cuda, cuda:1 or mps.")
@@ -83,7 +92,7 @@ class SyntheticBenchmarkJob(WritingJob):
     )
     methods: str = Field(
         "all",
-        description="all, or some of geocfm, "
+        description="all, or some of geocfm, geocfm-head (its density head alone), "
         f"{', '.join(BASELINE_NAMES)}, separated by commas; the oracles are always there.",
     )
     size: int = Field(220, ge=32, le=2048, description="Pixels along an image's side.")

@@ -38,7 +38,7 @@ Name = Annotated[str | None, typer.Option("--name", help="A name for it in messa
 
 app = typer.Typer(
     name="geocfm",
-    help="Where mineral occurrences lie, given geo-images, learned from positives alone.",
+    help="Where mineral occurrences lie, given geo-images, learned from where some are known.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,

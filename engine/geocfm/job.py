@@ -278,7 +278,8 @@ class ApplyingJob(_Rasters, WritingJob):
         "auto",
         description="How windows compare: average (all alike), consistent (as their overlaps "
         "say), head (as the density head says too), count (as the numbers of occurrences that "
-        "windows are expected to hold say too); auto is count if the model has that head.",
+        "windows are expected to hold say too); auto is count if the model tells expected numbers, "
+        "else consistent.",
     )
     solver: Literal["euler", "midpoint", "heun"] | None = Field(
         None, description="euler, midpoint or heun; the model's own by default."

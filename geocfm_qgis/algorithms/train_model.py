@@ -26,8 +26,10 @@ class TrainModel(ReportAlgorithm):
     def help_text(self):
         """Say what it does."""
         return tr(
-            "<p>Learns where mineral occurrences lie, given raster layers, from known occurrences "
-            "alone: no barren points are needed.</p>"
+            "<p>Learns where mineral occurrences lie, given raster layers, from known occurrences: "
+            "no barren points are needed. The cells of occurrences are compared with all cells, as "
+            "Maxent does (but not by the paper's presets), so ground where nobody has looked "
+            "counts as poor.</p>"
             "<p>The rasters are brought onto one grid. Some tiles of the region are kept apart to "
             "choose and to judge the model. The result is one file that knows its layers, its grid "
             "and its figures; 'Prospectivity map', 'Sample occurrences' and 'Evaluate' apply "
@@ -48,6 +50,7 @@ class TrainModel(ReportAlgorithm):
             t.folds(),
             p.seed(),
             p.device(),
+            p.baselines(),
             t.skip_report(),
             p.overwrite(default=False),  # a model is hours of work
             destinations.model_output(),

@@ -49,9 +49,9 @@ def test_tests_in_qgis_can_be_left_out():
     assert titles == ["ruff check", "ruff format", "mypy", "pytest", "pytest end to end"]
 
 
-def test_the_plugins_tests_and_those_of_commands_run_beside_the_engines_only():
+def test_the_tests_of_commands_run_beside_the_engines_only():
     beside = [step.title for step in checks.steps([], with_qgis=True) if step.aside]
-    assert beside == ["pytest in QGIS", "pytest end to end"]
+    assert beside == ["pytest end to end"]
     for alone in ("tests/plugin", "tests/end_to_end"):
         assert not any(step.aside for step in checks.steps([alone], with_qgis=True))
 
@@ -135,8 +135,8 @@ def test_one_failure_fails_the_tests(exit_codes, narrowed, expected):
 
     assert checks.run_steps(todo, run, begin, narrowed) == expected
     (aside,) = begun
-    assert [step.title for step in aside.steps] == ["pytest in QGIS", "pytest end to end"]
-    assert len(ran) == (4 if expected in checks.STOPPED else len(exit_codes) - 2)
+    assert [step.title for step in aside.steps] == ["pytest end to end"]
+    assert len(ran) == (4 if expected in checks.STOPPED else len(exit_codes) - 1)
     assert aside.stopped  # none outlives build.py
 
 

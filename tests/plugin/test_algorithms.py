@@ -48,7 +48,8 @@ KNOWN = {"OCCURRENCES", "WHERE"}
 PARAMETERS = {
     "checkdata": LEARNING,
     "train": LEARNING
-    | {"MINUTES", "ITERATIONS", "ENSEMBLE", "FOLDS", "SEED", "DEVICE", "SKIP_REPORT", "OVERWRITE"},
+    | {"MINUTES", "ITERATIONS", "ENSEMBLE", "FOLDS", "SEED", "DEVICE", "SKIP_REPORT", "OVERWRITE"}
+    | {"BASELINES"},
     "map": APPLYING | MAPPING | {"REFERENCE", "EXTENT", "AREA", "UNCERTAINTY", "MONTE_CARLO_ERROR"},
     "sample": APPLYING | {"REFERENCE", "EXTENT", "AREA", "POINTS", "DRAWS"},
     "targets": KNOWN
@@ -192,6 +193,7 @@ def test_all_values_are_keys_of_the_engines_jobs(context, tmp_path):
         "ensemble": 3,
         "folds": 5,
         "effort": f"{RASTERS[2]}:1",
+        "baselines": "rf,gbdt,ipp",
         "skip_report": True,
         "settings": ["network.width=32", "training.batch=4"],
         "overwrite": True,
@@ -223,8 +225,10 @@ def test_all_values_are_keys_of_the_engines_jobs(context, tmp_path):
 
 
 def test_methods_to_compare_with_are_the_engines():
-    schema = json.loads(SCHEMA.read_text(encoding="utf-8"))["$defs"]["EvaluateJob"]
-    assert ", ".join(BASELINES) in schema["properties"]["baselines"]["description"]
+    schema = json.loads(SCHEMA.read_text(encoding="utf-8"))["$defs"]
+    for job in ("TrainJob", "EvaluateJob"):
+        described = schema[job]["properties"]["baselines"]["description"]
+        assert ", ".join(BASELINES) in described
     engine = resources_folder().parent / "engine" / "geocfm" / "evaluation" / "baselines"
     code = "".join(path.read_text(encoding="utf-8") for path in engine.glob("*.py"))
     assert [title for title in BASELINES.values() if f' = "{title}"' not in code] == []
@@ -241,8 +245,9 @@ def test_methods_to_compare_with_are_the_engines():
 )
 def test_a_report_has_the_usual_methods_unless_others_are_chosen(context, tmp_path, chosen, said):
     given = {"CHECKPOINT": MODEL, "RASTERS": RASTERS, "OCCURRENCES": OCCURRENCES}
-    parameters = {**given, **chosen, "OUTPUT": str(tmp_path / "out")}
-    assert engine_job("evaluate", parameters, context).values["baselines"] == said
+    parameters = {**given, **chosen, "OUTPUT": str(tmp_path / "out.safetensors")}
+    for kind in ("train", "evaluate"):
+        assert engine_job(kind, parameters, context).values["baselines"] == said
 
 
 def test_what_is_not_given_is_left_to_the_engine(context, tmp_path, monkeypatch):
@@ -257,6 +262,7 @@ def test_what_is_not_given_is_left_to_the_engine(context, tmp_path, monkeypatch)
         "ensemble": 3,
         "seed": 1,
         "device": "mps",
+        "baselines": "auto",
         "out": out,
     }
     assert (job.exports, job.temporary, job.command) == ((), (), "train")

@@ -18,7 +18,6 @@ from geocfm.model.settings import SamplingSettings
 
 REJECTION_ROUNDS = 10
 EDGE = 1e-9  # of an image: nearer to its end, a point would round into the next cell
-DENSITY_STEPS = 20  # at least: the exact density asks more of the solver than the draws do
 # Steps of RK4, chosen by trial (docs/benchmarks.md): 20, 40 and 80 were worse at single points,
 # probably because they meet sin 1000 t of the time embedding at nearly the same phase.
 EXACT_STEPS = 50  # log-density right to 0.01 to 0.03 nats at a point
@@ -73,6 +72,14 @@ class FlowSampler:
         maps = self._network.encode(images, valid, views or self.sampling.views)
         return EncodedImages(maps, footprints)
 
+    def noise(
+        self, count: int, generator: np.random.Generator, attempt: int
+    ) -> NDArray[np.float32]:
+        """(count, 2) standard normals to begin a draw with, even if the settings say so."""
+        if self.sampling.noise == "even":
+            return even_noise(count, generator, attempt)
+        return generator.standard_normal((count, 2), dtype=np.float32)
+
     @torch.no_grad()
     def draw(
         self, encoded: EncodedImages, counts: Sequence[int], noise: Noise
@@ -107,20 +114,18 @@ class FlowSampler:
         encoded: EncodedImages,
         points: NDArray[np.float64],
         image: NDArray[np.int64],
-        steps: int | None = None,
+        steps: int = MAP_STEPS,
     ) -> NDArray[np.float64]:
         """Exact log of the flow's density per cell at points (N, 2) in [0, 1]^2 of images (N,).
 
         It integrates to one over the plane: to be divided by ``mass`` where cells have no data.
-        With ``steps`` it is solved by RK4 in so many, else as the draws are, at little cost.
+        Solved by RK4, whatever solver the draws have.
         """
         position = self._network.to_flow(
             torch.from_numpy(points.astype(np.float32)).to(self._device)
         )
-        tableau = self._tableau if steps is None else RK4
-        steps = steps or max(self.sampling.steps, DENSITY_STEPS)
         times = time_grid(steps, self.sampling.lateness)
-        per_flow_area = log_density(self._velocity(encoded, image), position, times, tableau)
+        per_flow_area = log_density(self._velocity(encoded, image), position, times, RK4)
         cells_per_flow_unit = encoded.footprints.shape[-1] / self._network.scale
         exact = per_flow_area.cpu().double().numpy()
         return exact - 2 * np.log(cells_per_flow_unit)
@@ -193,11 +198,23 @@ def on_data(
     return inside & footprints[image, row, col]
 
 
-def even_normal(count: int, shift: NDArray[np.float64] | float = 0.0) -> NDArray[np.float32]:
-    """(count, 2) points of a Sobol net, in the middle of their strata, as standard normals.
+def even_noise(count: int, generator: np.random.Generator, attempt: int) -> NDArray[np.float32]:
+    """(count, 2) standard normals: a net moved at random, but each by itself if drawn again.
 
-    shift: (2,) moves the net around, so that another one comes out as even.
+    The points of a net that missed the data lie side by side, and would miss it together again,
+    or crowd one place.
+    """
+    if attempt:
+        return generator.standard_normal((count, 2), dtype=np.float32)
+    return even_normal(count, generator.random(2))
+
+
+def even_normal(count: int, shift: NDArray[np.float64] | None = None) -> NDArray[np.float32]:
+    """(count, 2) points of a Sobol net as standard normals.
+
+    shift: (2,) moves the net around the unit square, where it stays as even; none: every point
+    lies in the middle of its stratum.
     """
     net = qmc.Sobol(2, scramble=False).random_base2(max(count - 1, 0).bit_length())[:count]
-    moved = (net + 0.5 / max(count, 1) + shift) % 1
+    moved = (net + (0.5 / max(count, 1) if shift is None else shift)) % 1
     return ndtri(moved.clip(LEAST_CHANCE, 1 - LEAST_CHANCE)).astype(np.float32)

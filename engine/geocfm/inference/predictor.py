@@ -17,7 +17,7 @@ from geocfm.inference.flow_sampler import (
     EncodedImages,
     FlowSampler,
     WindowDraws,
-    even_normal,
+    even_noise,
 )
 from geocfm.model.checkpoint import Checkpoint
 from geocfm.model.settings import SamplingSettings
@@ -137,18 +137,18 @@ class Predictor:
 
         def noise(number: int, count: int, attempt: int) -> NDArray[np.float32]:
             generator = _generator(seed, stream, encoded.windows[number], attempt)
-            return generator.standard_normal((count, 2), dtype=np.float32)
+            return self.sampler.noise(count, generator, attempt)
 
         return self.sampler.draw(encoded, counts, noise)
 
     def draw_evenly(
         self, encoded: EncodedWindows, counts: Sequence[int], seed: int, stream: int = 0
     ) -> list[WindowDraws]:
-        """Like ``draw``, from noise that is spread evenly: for densities, with less chance."""
+        """Like ``draw``, always from even noise: for densities, with less chance."""
 
         def noise(number: int, count: int, attempt: int) -> NDArray[np.float32]:
             generator = _generator(seed, stream, encoded.windows[number], attempt)
-            return even_normal(count, generator.random(2))
+            return even_noise(count, generator, attempt)
 
         return self.sampler.draw(encoded, counts, noise)
 

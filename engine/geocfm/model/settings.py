@@ -191,6 +191,11 @@ class SamplingSettings(_Settings):
         "the mean of theirs",
     )
     points: int = Field(500, ge=1, description="points of a draw")
+    noise: Literal["independent", "even"] = Field(
+        "independent",
+        description="how the points of a draw begin: each by itself, or together on a Sobol net "
+        "that is moved at random, so that each follows the density and all cover it evenly",
+    )
     outside: Literal["reject", "clip"] = Field(
         "reject", description="what happens to points that leave the window or lie on no-data"
     )
@@ -219,7 +224,8 @@ _PAPER_WINDOWS = WindowSettings(
     positions="counts",
 )
 
-_OUR_SAMPLING = SamplingSettings(solver="midpoint", steps=5, lateness=3.0, views=4)
+# Thirty late steps of Euler: docs/benchmarks.md, "Ten minutes against sixty".
+_OUR_SAMPLING = SamplingSettings(solver="euler", steps=30, lateness=2.0, views=4, noise="even")
 
 PRESETS: dict[str, Settings] = {
     "quick": Settings(

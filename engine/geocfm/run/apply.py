@@ -350,7 +350,8 @@ def run_sample(job: SampleJob, place: Workplace, reporter: Reporter) -> None:
         description = (
             "Plausible occurrences drawn from the learned density. draw: number of the independent "
             "draw; log_relative_density: natural logarithm of the relative density at the point "
-            "(0 = regional mean; the map shows the same density, smoothed)."
+            "(0 = regional mean), the exact density of the flow. Where a model has a density head, "
+            "the map shows that head's density by default, on which the flow is anchored."
         )
         name = f"points{job.out.suffix}"
         write_points(

@@ -19,7 +19,8 @@ from geocfm.data.region import Region
 from geocfm.errors import UserError
 from geocfm.evaluation.baselines import BASELINES, Effort
 from geocfm.evaluation.baselines.networks import UNetBaseline
-from geocfm.evaluation.benchmark.flow_method import FlowView
+from geocfm.evaluation.benchmark.flow_method import FlowView, head_view
+from geocfm.evaluation.benchmark.methods import HEAD, title_of
 from geocfm.evaluation.capture import CaptureCurve
 from geocfm.evaluation.comparison import (
     FEW_TILES,
@@ -104,6 +105,7 @@ class Beside:
 
     model: Evaluation
     within_windows: dict[str, dict[str, Any]]  # the model's likelihoods by role
+    head_within_windows: dict[str, dict[str, Any]]  # those of its density head, if it has one
     results: dict[str, BaselineResult]
     gaps: dict[str, Difference]  # empty without held-out occurrences
     captured: dict[str, Captured]  # by each baseline; likewise
@@ -115,8 +117,12 @@ class Beside:
             found[name][f"geocfm_less_this_at_{SHARE:g}"] = gap.to_dict()
         for name, captured in self.captured.items():
             found[name][f"held_out_captured_at_{SHARE:g}"] = captured.to_dict()
-        within = {"within_windows": self.within_windows} if self.within_windows else {}
-        return {**within, "baselines": found}
+        likelihoods = {
+            "within_windows": self.within_windows,
+            "head_within_windows": self.head_within_windows,
+        }
+        told = {name: by_role for name, by_role in likelihoods.items() if by_role}
+        return {**told, "baselines": found}
 
     def held_out_curves(self) -> dict[str, CaptureCurve]:
         """The curves of the test tiles by title."""
@@ -153,9 +159,11 @@ class Beside:
             left_out = (
                 f" {own['windows_left_out']} windows, where GeoCFM has no mass, do not count."
             )
+        head = self.head_within_windows.get("test")
+        by_head = f" (its density head {head['nll']:.2f})" if head else ""
         return [
             f"Within held-out windows, nats per occurrence (less is better): GeoCFM "
-            f"{own['nll']:.2f}, {others}; chance {own['even']:.2f}.{left_out}"
+            f"{own['nll']:.2f}{by_head}, {others}; chance {own['even']:.2f}.{left_out}"
         ]
 
 
@@ -190,6 +198,9 @@ class BaselineWork:
         return Beside(
             model,
             self._within_windows("GeoCFM", self._of_the_flow, reporter),
+            self._within_windows(title_of(HEAD), self._of_the_head, reporter)
+            if self.card.settings.network.density
+            else {},
             results,
             {name: gap for name, gap in gaps.items() if gap},
             {name: share for name, share in captured.items() if share},
@@ -261,6 +272,11 @@ class BaselineWork:
             for sampler in self.samplers
         ]
         return np.logaddexp.reduce(logs, axis=0) - np.log(len(logs))
+
+    def _of_the_head(self, image: Image) -> NDArray[np.float64]:
+        """The same of the networks' density heads."""
+        densities = [head_view(sampler, image).density() for sampler in self.samplers]
+        return pixel_log_density(np.mean(densities, axis=0), image.points)
 
     def _folder(self, name: str) -> Path:
         return self.place.folder / name

@@ -44,9 +44,9 @@ ELSEWHERE = (
 
 def run_synthetic_benchmark(job: SyntheticBenchmarkJob, reporter: Reporter) -> None:
     """Every method on the synthetic benchmark; what is there of an earlier run is taken."""
-    keys = choose_methods(job.methods)
     _refuse_file(job.out)
     settings = _settings({name: getattr(job, name) for name in CHOICES})
+    keys = choose_methods(job.methods, with_head=settings.settings.network.density)
     with _working(job):
         bench = _bench(job, settings, reporter)
         if not job.overwrite:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -41,12 +41,29 @@ OUT_OF_FOLD = (
 
 
 @dataclass(frozen=True)
+class Way:
+    """How maps are made of windows; auto: as ``geocfm map`` does by default."""
+
+    combine: str = "auto"
+    density: str = "auto"
+
+    @property
+    def name(self) -> str:
+        """For files."""
+        return "raw" if self == Way() else f"raw-{self.combine}-{self.density}"
+
+
+@dataclass(frozen=True)
 class CrossValidation:
-    """The out-of-fold map, how well it finds all occurrences, and the steps that were best."""
+    """The out-of-fold map, how well it finds all occurrences, and the steps that were best.
+
+    others: maps of the same networks made in other ways.
+    """
 
     raw: RawMap
     rates: RateCurve | None
     best_iterations: tuple[int, ...]
+    others: dict[Way, RawMap] = field(default_factory=dict)
 
     @property
     def iterations(self) -> int:
@@ -90,6 +107,7 @@ def cross_validate(
     device: torch.device,
     folder: Path,
     reporter: Reporter,
+    other_ways: Sequence[Way] = (),
 ) -> CrossValidation:
     """Train on all folds but one, map that one, and so with each; put the maps together.
 
@@ -97,7 +115,7 @@ def cross_validate(
     """
     splits = folds_of(region, folds)
     best: list[int] = []
-    maps: list[RawMap] = []
+    maps: dict[Way, list[RawMap]] = {way: [] for way in (Way(), *other_ways)}
     for number, split in enumerate(splits):
         fold = region.with_split(split)
         own = folder / f"fold-{number + 1}"
@@ -114,9 +132,14 @@ def cross_validate(
             best.append(snapshot.iteration)
             networks.append(_network(snapshot, described, device))
         checkpoint = Checkpoint(tuple(networks), card(fold, snapshot))
-        maps.append(_map(checkpoint, fold, seed, own, device, reporter, number + 1))
-    raw = out_of_fold(folder / "folds.tif", region, splits, maps)
-    return CrossValidation(raw, pooled_rates(raw, region), tuple(best))
+        for way, found in maps.items():
+            found.append(_map(checkpoint, fold, way, seed, own, device, reporter, number + 1))
+    raw, *others = (
+        out_of_fold(folder / f"folds-{way.name}.tif", region, splits, found)
+        for way, found in maps.items()
+    )
+    by_way = dict(zip(other_ways, others, strict=True))
+    return CrossValidation(raw, pooled_rates(raw, region), tuple(best), by_way)
 
 
 def read_pooled_rates(figures: Path, card: ModelCard) -> RateCurve | None:
@@ -172,6 +195,7 @@ def _network(snapshot: Snapshot, card: ModelCard, device: torch.device) -> Veloc
 def _map(
     checkpoint: Checkpoint,
     region: Region,
+    way: Way,
     seed: int,
     folder: Path,
     device: torch.device,
@@ -179,19 +203,20 @@ def _map(
     number: int,
 ) -> RawMap:
     settings = checkpoint.card.settings
-    parts = Parts(folder / "strips")
+    parts = Parts(folder / f"strips-{way.name}")
     predictor = Predictor(checkpoint, region, settings.sampling, device)
     densities = FlowDensities(
         predictor,
         None,
-        choose_combination("auto", settings.network),
-        choose_density("auto", settings.network),
+        choose_combination(way.combine, settings.network),
+        choose_density(way.density, settings.network),
         seed,
         parts,
         reporter,
     )
-    stage = reporter.stage(f"Mapping fold {number}")
-    return write_raw_map(folder / "raw.tif", densities, None, parts, stage)
+    said = "" if way == Way() else f", {way.combine} by {way.density}"
+    stage = reporter.stage(f"Mapping fold {number}{said}")
+    return write_raw_map(folder / f"{way.name}.tif", densities, None, parts, stage)
 
 
 def out_of_fold(path: Path, region: Region, splits: list[Split], maps: list[RawMap]) -> RawMap:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,8 +16,13 @@ from geocfm.data.preflight import inspect_region
 from geocfm.data.region import Region
 from geocfm.data.split import Split
 from geocfm.evaluation.baselines import BASELINES, Effort
-from geocfm.evaluation.benchmark.mosaics import MosaicScore, compare_mosaics
-from geocfm.evaluation.benchmark.tables import Cell, Group, Row, Table
+from geocfm.evaluation.benchmark.mosaics import (
+    MosaicScore,
+    held_out_cells,
+    mosaic_maps,
+    score_map,
+)
+from geocfm.evaluation.benchmark.tables import NOTHING, Cell, Group, Row, Table
 from geocfm.evaluation.capture import REPORTED_SHARES
 from geocfm.evaluation.comparison import Difference, paired_difference
 from geocfm.evaluation.evaluate import Evaluation
@@ -29,13 +35,20 @@ from geocfm.model.checkpoint import ModelCard
 from geocfm.model.device import choose_device
 from geocfm.results import TRUTH, results_of
 from geocfm.run.apply import applying
-from geocfm.run.folds import cross_validate, evaluate_out_of_fold, folds_of, out_of_fold
+from geocfm.run.folds import Way, cross_validate, evaluate_out_of_fold, folds_of, out_of_fold
 from geocfm.run.learn import choose_settings, make_card, open_region
 from geocfm.run.workplace import Workplace
 from geocfm.training.resume import Snapshot
 
 SHARES = REPORTED_SHARES[1:]  # of the area: 5, 10 and 20 %
 FLOW, FLOW_TITLE = "geocfm", "GeoCFM"
+OTHER_WAYS = {
+    Way("average", "head"): "windows by average",
+    Way("consistent", "head"): "windows by consistent",
+    Way("head", "head"): "windows by head",
+    Way("auto", "kde"): "densities from draws (kde)",
+}
+TRUTHS = {"intensity": "the truth", "bayes": "what can be known"}  # rasters of a synthetic region
 
 
 def run_mosaic(job: MosaicJob, place: Workplace, reporter: Reporter) -> None:
@@ -57,34 +70,44 @@ def run_mosaic(job: MosaicJob, place: Workplace, reporter: Reporter) -> None:
     )
     run_job(trained, reporter)
     applied = MapJob(checkpoint=model, raster=layers, seed=job.seed, out=job.out / "map.tif")
-    tables, content = [], {}
+    densities = [job.density] if job.density != "all" else ["head", "kde", "exact"]
+    found: dict[str, list[MosaicScore]] = {name: [] for name in TRUTHS}
     with applying(applied, reporter) as work:
-        split = Split.from_card(work.card.split)
-        for name, title in (("intensity", "the truth"), ("bayes", "what can be known")):
-            with rasterio.open(region / TRUTH / f"{name}.tif") as source:
-                truth = source.read(1).astype(np.float64)
-            scores = compare_mosaics(
-                work.predictor, truth, split, job.density, place.folder / "maps", reporter
-            )
-            content[name] = [asdict(score) for score in scores]
-            tables.append(_mosaic_table(f"Windows side by side, against {title}", scores))
+        truths = {name: _read(region / TRUTH / f"{name}.tif") for name in TRUTHS}
+        held_out = held_out_cells(work.predictor, Split.from_card(work.card.split))
+        for shown in mosaic_maps(work.predictor, densities, place.folder / "maps", reporter):
+            for name, truth in truths.items():
+                found[name].append(score_map(shown, truth, held_out))
+    tables = [
+        _mosaic_table(f"Windows side by side, against {TRUTHS[name]}", scores)
+        for name, scores in found.items()
+    ]
+    content = {name: [asdict(score) for score in scores] for name, scores in found.items()}
     _write(job, place, tables, content, reporter)
+
+
+def _read(path: Path) -> NDArray[np.float64]:
+    with rasterio.open(path) as source:
+        return source.read(1).astype(np.float64)
 
 
 def _mosaic_table(title: str, scores: list[MosaicScore]) -> Table:
     headings = (
         *("how", "KL ↓", "KL, held-out tiles ↓", "rank correlation ↑"),
-        *("capture area ↑", "capture area, held-out ↑"),
+        *("capture area ↑", "capture area, held-out ↑", "seconds"),
     )
     rows = tuple(
         Row(
             score.title,
-            tuple(
-                Cell(f"{value:.3f}")
-                for value in (
-                    *(score.kl, score.kl_held_out, score.rank),
-                    *(score.capture, score.capture_held_out),
-                )
+            (
+                *(
+                    Cell(f"{value:.3f}")
+                    for value in (
+                        *(score.kl, score.kl_held_out, score.rank),
+                        *(score.capture, score.capture_held_out),
+                    )
+                ),
+                Cell(NOTHING if score.seconds is None else f"{score.seconds:.0f}"),
             ),
         )
         for score in scores
@@ -102,11 +125,14 @@ def run_folds(job: FoldsJob, place: Workplace, reporter: Reporter) -> None:
         def card(fold: Region, snapshot: Snapshot) -> ModelCard:
             return make_card(fold, settings, job, found, snapshot, place.provenance)
 
+        ways = OTHER_WAYS if job.ways == "all" else {}
         own = cross_validate(
             *(region, settings, job.folds, job.ensemble, job.seed),
-            *(card, device, place.folder / FLOW, reporter),
+            *(card, device, place.folder / FLOW, reporter, list(ways)),
         )
         evaluations = {FLOW_TITLE: evaluate_out_of_fold(own.raw, region)}
+        for way, raw in own.others.items():
+            evaluations[f"{FLOW_TITLE}, {ways[way]}"] = evaluate_out_of_fold(raw, region)
         for name in baseline_names(job.baselines):
             baseline = BASELINES[name]
             maps = []
@@ -171,6 +197,7 @@ def _folds_table(
         f"{region.split.roles.size} tiles, {folds} folds; every tile is mapped by methods that "
         "have not seen it.",
         "In parentheses GeoCFM's lead over the method, with its 95 % interval by tiles.",
+        "GeoCFM: densities by its density head, windows side by side by count, if it has both.",
     )
     title = "Cross-validation by tiles"
     return Table(title, headings, (Group("", tuple(rows)),), notes), content

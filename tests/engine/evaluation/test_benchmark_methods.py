@@ -12,9 +12,10 @@ from geocfm.data.image import Image
 from geocfm.data.synthetic import SyntheticSettings, make_image
 from geocfm.errors import UserError
 from geocfm.evaluation.benchmark import flow_method
-from geocfm.evaluation.benchmark.flow_method import FlowMethod
+from geocfm.evaluation.benchmark.flow_method import FlowMethod, HeadMethod
 from geocfm.evaluation.benchmark.kde_map import kde_map
 from geocfm.evaluation.benchmark.methods import (
+    HEAD,
     METHODS,
     ORACLES,
     BayesDensity,
@@ -93,6 +94,23 @@ def test_the_flows_draws_follow_its_density(truth, still_flow):
     assert columns == pytest.approx(expected, abs=0.02)
     assert (view.draws(2000, 3, (1, 2)) == draws).all()
     assert (view.draws(2000, 3, (1, 3)) != draws).any()
+
+
+def test_a_flow_and_the_head_that_anchors_it_are_two_answers_to_one_image(one_thread):
+    flow = trained_flow(anchored=True)
+    sampling = PRESETS["quick"].sampling.model_copy(update={"views": 1})
+    size = flow.channels.shape[-1]
+    image = Image(flow.channels, np.ones((size, size), dtype=bool), np.zeros((0, 2)))
+    by_flow, by_head = (
+        method(flow.network, sampling, CPU).look(image, None) for method in (FlowMethod, HeadMethod)
+    )
+    assert by_head.density().sum() == pytest.approx(1)
+    apart = np.abs(by_flow.density() - by_head.density()).sum() / 2  # total variation
+    assert 0 < apart < 0.15
+    drawn = np.floor(by_head.draws(4000, 1, (1,))[0]).astype(int)
+    shares = np.bincount(drawn[:, 1] // 8 * 4 + drawn[:, 0] // 8, minlength=16) / 4000
+    blocks = by_head.density().reshape(4, 8, 4, 8).sum(axis=(1, 3)).ravel()
+    assert shares == pytest.approx(blocks, abs=0.03)
 
 
 @pytest.mark.parametrize(("away", "some"), [(9.0, True), (1000.0, False)])
@@ -212,6 +230,7 @@ def test_the_kde_on_pixels_is_scipys():
 def test_methods_are_named_by_commas():
     assert choose_methods("all") == list(METHODS)
     assert choose_methods("all,rf") == list(METHODS)
+    assert choose_methods("all", with_head=False) == [key for key in METHODS if key != HEAD]
     assert choose_methods("GeoCFM, rf") == ["rf", "geocfm", *ORACLES]
     with pytest.raises(UserError, match="Did you mean 'unet-seg'"):
         choose_methods("rf,unetseg")

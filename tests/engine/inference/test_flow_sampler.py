@@ -8,12 +8,18 @@ import numpy as np
 import pytest
 import torch
 from geocfm.inference import flow_sampler
-from geocfm.inference.flow_sampler import EXACT_STEPS, MAP_STEPS, EncodedImages, FlowSampler
+from geocfm.inference.flow_sampler import (
+    EXACT_STEPS,
+    MAP_STEPS,
+    EncodedImages,
+    FlowSampler,
+    Noise,
+)
 from geocfm.model.anchor import anchor_flow
 from geocfm.model.network import VelocityNetwork
 from geocfm.model.settings import NetworkSettings, SamplingSettings
 from numpy.typing import NDArray
-from scipy.stats import norm
+from scipy.stats import kstest, norm
 from small_flow import SIZE, trained_flow
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -41,7 +47,7 @@ def noise_of(seed: int, number: int, count: int, attempt: int) -> NDArray[np.flo
     return generator.standard_normal((count, 2), dtype=np.float32)
 
 
-def still(coordinates: str) -> FlowSampler:
+def still(coordinates: str, **sampling: str) -> FlowSampler:
     """Of a new network, which moves no point."""
     settings = NetworkSettings.model_validate(
         {
@@ -53,7 +59,58 @@ def still(coordinates: str) -> FlowSampler:
             "time_dim": 2,
         }
     )
-    return FlowSampler(VelocityNetwork(2, settings), SamplingSettings(), CPU)
+    chosen = SamplingSettings.model_validate(sampling)
+    return FlowSampler(VelocityNetwork(2, settings), chosen, CPU)
+
+
+def own_noise(sampler: FlowSampler, seed: int) -> Noise:
+    """As its settings say."""
+    return lambda number, count, attempt: sampler.noise(
+        count, np.random.default_rng([seed, number, attempt]), attempt
+    )
+
+
+@pytest.mark.parametrize("noise", ["independent", "even"])
+def test_every_point_of_a_draw_begins_normal(noise: str) -> None:
+    """Whichever of its places: moved at random, the net is no net to a single point."""
+    sampling = SamplingSettings.model_validate({"noise": noise})
+    sampler = FlowSampler(trained_flow().network, sampling, CPU)
+    starts = np.stack([sampler.noise(5, np.random.default_rng(seed), 0) for seed in range(2000)])
+    for place in range(5):
+        for axis in (0, 1):
+            assert kstest(starts[:, place, axis], "norm").statistic < 0.035  # 1 % by chance: 0.036
+    assert np.abs(np.corrcoef(starts[:, 0].T)[0, 1]) < 0.06
+
+
+def test_even_noise_covers_the_density_more_evenly() -> None:
+    """A block's share of a draw strays less from its mean over draws, with the same mean."""
+    shares = {}
+    for noise in ("independent", "even"):
+        sampling = SamplingSettings.model_validate({"noise": noise, "steps": 10})
+        sampler = FlowSampler(trained_flow().network, sampling, CPU)
+        encoded = encode(sampler, EVERYWHERE)
+        found = []
+        for seed in range(40):
+            (drawn,) = sampler.draw(encoded, [256], own_noise(sampler, seed))
+            col, row = np.floor(drawn.points * 4).astype(int).T
+            found.append(np.bincount(4 * row + col, minlength=16) / 256)
+        shares[noise] = np.stack(found)
+    strays = {noise: float(found.std(axis=0).sum()) for noise, found in shares.items()}
+    assert strays["even"] < 0.6 * strays["independent"]
+    means = [found.mean(axis=0) for found in shares.values()]
+    assert np.abs(means[0] - means[1]).sum() / 2 < 0.02  # total variation
+
+
+def test_points_of_even_noise_that_miss_the_data_do_not_crowd_one_place() -> None:
+    """Half of the base misses: drawn again as the same part of another net, it would be a band."""
+    sampler = still("centred", noise="even")
+    encoded = sampler.encode(np.zeros((1, 2, SIZE, SIZE), np.float32), LEFT[None])
+    edges = norm.cdf((np.linspace(0, 0.5, 5) - 0.5) * math.sqrt(12))
+    expected = np.diff(edges) / (edges[-1] - edges[0])
+    for seed in range(5):
+        (drawn,) = sampler.draw(encoded, [2000], own_noise(sampler, seed))
+        shares = np.histogram(drawn.points[:, 0], 4, (0, 0.5))[0] / 2000
+        assert shares == pytest.approx(expected, abs=0.03)
 
 
 def test_an_image_has_its_draws_whatever_else_is_in_the_batch(sampler: FlowSampler) -> None:
@@ -150,20 +207,20 @@ def test_the_density_of_the_base_is_per_cell(coordinates: str, scale: float) -> 
     points = np.random.default_rng(0).random((20, 2))
     place = (points - 0.5) * scale if coordinates == "centred" else points
     expected = norm.logpdf(place).sum(axis=1) + 2 * math.log(scale / SIZE)
-    for steps in (None, EXACT_STEPS):
+    for steps in (MAP_STEPS, EXACT_STEPS):
         found = sampler.log_density(encoded, points, np.zeros(20, dtype=np.int64), steps)
         assert found == pytest.approx(expected, abs=1e-5)
 
 
-def test_without_steps_the_density_is_solved_as_the_draws_are(sampler: FlowSampler) -> None:
+def test_the_density_does_not_depend_on_the_solver_of_the_draws(sampler: FlowSampler) -> None:
     encoded = encode(sampler, EVERYWHERE)
     points, image = np.random.default_rng(0).random((50, 2)), np.zeros(50, dtype=np.int64)
-    quick = sampler.log_density(encoded, points, image)
-    euler = FlowSampler(trained_flow().network, SamplingSettings(solver="euler"), CPU)
-    other = euler.log_density(encoded, points, image)
-    assert np.abs(quick - other).max() > 0.02
-    exact = [s.log_density(encoded, points, image, EXACT_STEPS) for s in (sampler, euler)]
-    assert np.array_equal(*exact)
+    coarse = FlowSampler(trained_flow().network, SamplingSettings(solver="euler", steps=2), CPU)
+    for given in ((), (EXACT_STEPS,)):
+        exact = [s.log_density(encoded, points, image, *given) for s in (sampler, coarse)]
+        assert np.array_equal(*exact)
+    drawn = [s.draw(encoded, [50], own_noise(s, 1))[0].points for s in (sampler, coarse)]
+    assert np.abs(drawn[0] - drawn[1]).max() > 0.02
 
 
 @pytest.mark.parametrize(("steps", "allowed"), [(EXACT_STEPS, 0.005), (MAP_STEPS, 0.02)])

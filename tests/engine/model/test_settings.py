@@ -44,6 +44,7 @@ TEXT = [
     ("network.anchor", 0, 0),
     ("sampling.lateness", 0, 0),
     ("sampling.solver", "euler", "euler"),
+    ("sampling.noise", "independent", "independent"),
     ("sampling.outside", "clip", "clip"),
     ("training.minutes", None, None),
     ("training.warm_up", 0, 0),
@@ -217,9 +218,10 @@ def test_settings_from_before_the_density_head_mean_what_they_meant():
         ("network", "process"),
         ("training", "density_weight"),
         ("sampling", "lateness"),
+        ("sampling", "noise"),
     ]:
         del dump[room][key]
     old = Settings.model_validate(dump)
     assert (old.network.stem, old.network.density, old.network.anchor) == (1, False, 0)
     assert old.network.scale == pytest.approx(12**0.5)
-    assert old.sampling.lateness == 0
+    assert (old.sampling.lateness, old.sampling.noise) == (0, "independent")

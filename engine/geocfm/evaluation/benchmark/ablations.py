@@ -43,9 +43,9 @@ from geocfm.evaluation.benchmark.tables import (
 )
 
 SOLVERS = ("euler", "midpoint", "heun")
-STEPS = (1, 2, 4, 5, 10, 50)
+STEPS = (1, 2, 3, 4, 5, 10, 30, 50)
 STEP_METRICS = ("cd", "sinkhorn", "f5", "kde_nll")
-STEP_DRAWS = 5  # of 18 settings; the spread over images is far larger than that over draws
+STEP_DRAWS = 5  # of 24 settings; the spread over images is far larger than that over draws
 STABILITY = Metric("stability", "stability", lower_is_better=False, digits=3)
 SHARES = (100, 75, 50)  # percent of the positives
 SEEDS = 3

@@ -23,8 +23,9 @@ from geocfm.data.synthetic_training import SyntheticImages
 from geocfm.errors import Interrupted
 from geocfm.evaluation.baselines import BASELINES, Effort
 from geocfm.evaluation.baselines.networks import UNetBaseline
-from geocfm.evaluation.benchmark.flow_method import FlowMethod
+from geocfm.evaluation.benchmark.flow_method import FlowMethod, HeadMethod
 from geocfm.evaluation.benchmark.methods import (
+    HEAD,
     BaselineMethod,
     BayesDensity,
     LatentDensity,
@@ -61,6 +62,11 @@ DAMAGED = (
 def is_network(key: str) -> bool:
     """Whether a method learns by gradient steps, and leaves weights."""
     return key == FLOW or (key in BASELINES and issubclass(BASELINES[key], UNetBaseline))
+
+
+def network_of(key: str) -> str:
+    """The name of the weights that a method is scored with."""
+    return FLOW if key == HEAD else key
 
 
 class ImagesOnDemand(Sequence[SyntheticImage]):
@@ -158,6 +164,10 @@ class Bench:
             network, facts = self.flow()
             flow = FlowMethod(network, self.settings.settings.sampling, self.device)
             return Fitted(flow, facts["seconds"], {**facts, **flow.choices()})
+        if key == HEAD:
+            network, facts = self.flow()
+            head = HeadMethod(network, self.settings.settings.sampling, self.device)
+            return Fitted(head, 0.0, facts)  # the seconds are the flow's
         baseline = BASELINES[key]()
         if isinstance(baseline, UNetBaseline):
             facts = self._fit_network(key, baseline)
@@ -221,7 +231,7 @@ class Bench:
 
     def outdated(self, result: MethodResult) -> bool:
         """Whether the network that was scored is not the one that is there."""
-        return not self._is_current(result.key, result.method)
+        return not self._is_current(network_of(result.key), result.method)
 
     def part(
         self, path: Path, measure: Callable[[], dict[str, Any]], network: str | None = None

@@ -1,4 +1,4 @@
-"""GeoCFM as a row: draws of the flow, and its exact density divided by its mass on the image."""
+"""GeoCFM as rows: its flow, whose exact density is divided by its mass inside, and its head."""
 
 from __future__ import annotations
 
@@ -12,9 +12,22 @@ from scipy.ndimage import map_coordinates
 from geocfm.data.image import Image
 from geocfm.data.synthetic import SyntheticImage
 from geocfm.evaluation.benchmark.kde_map import kde_map
-from geocfm.evaluation.benchmark.methods import Density, Method, Points, View
-from geocfm.evaluation.metrics import pixel_log_density, top_share
-from geocfm.inference.flow_sampler import EXACT_STEPS, MAP_STEPS, MASS_POINTS, FlowSampler
+from geocfm.evaluation.benchmark.methods import (
+    HEAD,
+    Density,
+    DensityView,
+    Method,
+    Points,
+    View,
+    title_of,
+)
+from geocfm.evaluation.metrics import top_share
+from geocfm.inference.flow_sampler import (
+    EXACT_STEPS,
+    MAP_STEPS,
+    MASS_POINTS,
+    FlowSampler,
+)
 from geocfm.model.network import VelocityNetwork
 from geocfm.model.settings import SamplingSettings
 
@@ -50,6 +63,28 @@ class FlowMethod(Method):
         }
 
 
+class HeadMethod(Method):
+    """The density head of a trained flow's network, by itself."""
+
+    title = title_of(HEAD)
+
+    def __init__(
+        self, network: VelocityNetwork, sampling: SamplingSettings, device: torch.device
+    ) -> None:
+        self._sampler = FlowSampler(network, sampling, device)
+
+    def look(self, image: Image, truth: SyntheticImage | None, seed: int = 0) -> DensityView:
+        """Its density, in one pass."""
+        return head_view(self._sampler, image)
+
+
+def head_view(sampler: FlowSampler, image: Image) -> DensityView:
+    """The answer of a network's density head, which it must have, to an image."""
+    logs = sampler.encode(image.channels[None], image.footprint[None]).maps.log_density
+    assert logs is not None
+    return DensityView(logs[0].cpu().double().exp().numpy())
+
+
 class FlowView(View):
     """A flow and one image."""
 
@@ -59,11 +94,12 @@ class FlowView(View):
         self._encoded = sampler.encode(image.channels[None], image.footprint[None])
 
     def draws(self, count: int, number: int, seed: tuple[int, ...]) -> Points:
-        """All from one integration."""
+        """All from one integration, each from noise of its own."""
 
-        def noise(_: int, points: int, attempt: int) -> NDArray[np.float32]:
+        def noise(_: int, __: int, attempt: int) -> NDArray[np.float32]:
             generator = np.random.default_rng([*seed, attempt])
-            return generator.standard_normal((points, 2), dtype=np.float32)
+            parts = [self._sampler.noise(count, generator, attempt) for _ in range(number)]
+            return np.concatenate(parts)
 
         (drawn,) = self._sampler.draw(self._encoded, [count * number], noise)
         return (drawn.points * self._size).reshape(number, count, 2)
@@ -112,17 +148,10 @@ class FlowView(View):
         """Top-5 % by a KDE of all draws together, and what the flow keeps inside the image.
 
         ``integral``: the exact density summed over the pixels, which should be the mass.
-        ``head_``: of the density head, if the network has one: a map in one pass, without a flow.
         """
         pooled = kde_map(draws.reshape(-1, 2), self._size)
-        values = {
+        return {
             "top5_kde": top_share(pooled, self._image.footprint, points),
             "mass": self.mass,
             "integral": float(self._lattice.sum()),
         }
-        logs = self._encoded.maps.log_density
-        if logs is not None:
-            head = logs[0].cpu().double().exp().numpy()
-            values["head_nll"] = -float(pixel_log_density(head, points).mean())
-            values["head_top5"] = top_share(head, self._image.footprint, points)
-        return values

@@ -22,12 +22,15 @@ Density = NDArray[np.float64]  # (H, W), sums to 1 over the footprint
 ORACLES = ("latent", "bayes")
 """Rows of every table: what happened, and what can be known."""
 
+HEAD = "geocfm-head"
+"""The density head of GeoCFM's network, drawn from directly: another estimator than its flow."""
+
 GROUPS: dict[str, tuple[str, ...]] = {
     "pseudo-negative score maps": ("unet-seg", "gbdt", "rf", "poisson-lr"),
     "one class, and retrieval": ("ocsvm", "retrieval-kde"),
     "blind to the image": ("global-kde", "uniform"),
     "positive-only, not in the paper": ("unet-density", "ipp"),
-    "flow matching": ("geocfm",),
+    "flow matching, and the density head that it is anchored on": ("geocfm", HEAD),
     "what happened; what can be known": ORACLES,
 }
 """The paper's order, and our rows after its baselines; keys by group."""
@@ -147,10 +150,19 @@ def title_of(key: str) -> str:
     """The method's name in tables."""
     if key in BASELINES:
         return BASELINES[key].title
-    return {"latent": LatentDensity.title, "bayes": BayesDensity.title}.get(key, "GeoCFM")
+    ours = {
+        "latent": LatentDensity.title,
+        "bayes": BayesDensity.title,
+        HEAD: "GeoCFM's density head",
+    }
+    return ours.get(key, "GeoCFM")
 
 
-def choose_methods(text: str) -> list[str]:
-    """``all`` or names divided by commas, in the order of the table; the oracles always."""
-    names = choose_names(text, METHODS, "method")
-    return [key for key in METHODS if key in names or key in ORACLES]
+def choose_methods(text: str, *, with_head: bool = True) -> list[str]:
+    """``all`` or names divided by commas, in the order of the table; the oracles always.
+
+    with_head: whether GeoCFM's network has a density head; without one it is not among them.
+    """
+    known = [key for key in METHODS if with_head or key != HEAD]
+    names = choose_names(text, known, "method")
+    return [key for key in known if key in names or key in ORACLES]

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import time
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -22,6 +23,7 @@ from geocfm.inference.parts import Parts
 from geocfm.inference.predictor import Predictor
 from geocfm.inference.region_windows import batches_of, region_mosaic
 from geocfm.inference.regional_map import FlowDensities, write_raw_map
+from geocfm.inference.window_survey import choose_combination
 
 Map = NDArray[np.float64]
 ITERATIONS = (11, 100)  # of masses taken from the blended map: where it did best once, and later
@@ -32,6 +34,24 @@ TITLES = {
     "count": "count: levels by what single cells let one expect, and by what windows share",
     "whole": "logits of one pass over the whole raster",
 }
+ESTIMATORS = {
+    "kde": "from draws (kde)",
+    "exact": "by the flow integrated backwards (exact)",
+    "head": "by the density head",
+}
+
+
+@dataclass(frozen=True)
+class NamedMap:
+    """A map of the region, (H, W) of any scale, NaN where there is no data.
+
+    seconds: that it took, first pass and all; none where no command makes such a map.
+    """
+
+    name: str
+    title: str
+    values: Map
+    seconds: float | None = None
 
 
 @dataclass(frozen=True)
@@ -40,6 +60,7 @@ class MosaicScore:
 
     name: str
     title: str
+    seconds: float | None
     kl: float  # nats: of the truth from the map
     kl_held_out: float
     rank: float  # Spearman's correlation over all cells
@@ -47,14 +68,14 @@ class MosaicScore:
     capture_held_out: float
 
 
-def score_map(
-    name: str, title: str, density: Map, truth: Map, held_out: NDArray[np.bool_]
-) -> MosaicScore:
-    """density, truth: (H, W), of any scale; NaN is no data."""
+def score_map(shown: NamedMap, truth: Map, held_out: NDArray[np.bool_]) -> MosaicScore:
+    """truth: (H, W), of any scale; NaN is no data."""
+    density = shown.values
     everywhere = np.isfinite(density) & np.isfinite(truth)
     return MosaicScore(
-        name=name,
-        title=title,
+        name=shown.name,
+        title=shown.title,
+        seconds=shown.seconds,
         kl=divergence(truth[everywhere], density[everywhere]),
         kl_held_out=divergence(truth[everywhere & held_out], density[everywhere & held_out]),
         rank=float(np.corrcoef(rankdata(truth[everywhere]), rankdata(density[everywhere]))[0, 1]),
@@ -79,32 +100,56 @@ def captured_area(truth: Map, density: Map) -> float:
     return curve.under_curve()
 
 
-def compare_mosaics(
-    predictor: Predictor, truth: Map, split: Split, density: str, folder: Path, reporter: Reporter
-) -> list[MosaicScore]:
-    """Every way of combining windows, the tempting one and the whole raster in one pass."""
+def held_out_cells(predictor: Predictor, split: Split) -> NDArray[np.bool_]:
+    """(H, W), whether a cell lies on a test tile."""
     grid = predictor.layers.grid
-    centres = [np.arange(n, dtype=np.float64) + 0.5 for n in (grid.height, grid.width)]
-    held_out = split.role_of_cells(centres[0], centres[1]) == TEST
-    found = []
+    rows, columns = (np.arange(n, dtype=np.float64) + 0.5 for n in (grid.height, grid.width))
+    return split.role_of_cells(rows, columns) == TEST
+
+
+def mosaic_maps(
+    predictor: Predictor, densities: Sequence[str], folder: Path, reporter: Reporter
+) -> Iterator[NamedMap]:
+    """Every way of combining windows, the tempting one and the whole raster in one pass.
+
+    densities: how they are found in all of these; then others, each with the default way alone.
+    """
+    first, *others = densities
     for combine in COMBINATIONS:
-        parts = Parts(folder / combine)
-        densities = FlowDensities(predictor, None, combine, density, 1, parts, reporter)
-        stage = reporter.stage(f"Mapping, {combine}")
-        raw = write_raw_map(folder / f"{combine}.tif", densities, None, parts, stage)
-        with rasterio.open(raw.path) as source:
-            values = source.read(1).astype(np.float64)
-        found.append(score_map(combine, TITLES[combine], values, truth, held_out))
-    mapped = list(_windows(predictor, density))
+        yield _mapped(predictor, combine, first, combine, TITLES[combine], folder, reporter)
+    mapped = list(_windows(predictor, first))
     mosaic, _ = region_mosaic(predictor, None)
     for iterations, values in _iterated(mosaic, mapped, max(ITERATIONS)):
         if iterations in ITERATIONS:
             title = f"masses of the blended map, iterated {iterations} times"
-            found.append(score_map(f"iterated-{iterations}", title, values, truth, held_out))
+            yield NamedMap(f"iterated-{iterations}", title, values)
     whole = _whole(predictor)
     if whole is not None:
-        found.append(score_map("whole", TITLES["whole"], whole, truth, held_out))
-    return found
+        yield NamedMap("whole", TITLES["whole"], whole)
+    combine = choose_combination("auto", predictor.card.settings.network)
+    for density in others:
+        title = f"{combine}, its densities {ESTIMATORS[density]}"
+        yield _mapped(predictor, combine, density, f"{combine}-{density}", title, folder, reporter)
+
+
+def _mapped(
+    predictor: Predictor,
+    combine: str,
+    density: str,
+    name: str,
+    title: str,
+    folder: Path,
+    reporter: Reporter,
+) -> NamedMap:
+    """As the command ``map`` does it."""
+    start = time.monotonic()
+    parts = Parts(folder / name)
+    densities = FlowDensities(predictor, None, combine, density, 1, parts, reporter)
+    stage = reporter.stage(f"Mapping, {name}")
+    raw = write_raw_map(folder / f"{name}.tif", densities, None, parts, stage)
+    with rasterio.open(raw.path) as source:
+        values = source.read(1).astype(np.float64)
+    return NamedMap(name, title, values, time.monotonic() - start)
 
 
 def _windows(predictor: Predictor, density: str) -> Iterator[MappedWindow]:

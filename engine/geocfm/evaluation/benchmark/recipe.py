@@ -48,6 +48,7 @@ PAPER: Changes = {
     "sampling.solver": "euler",
     "sampling.steps": "50",
     "sampling.lateness": "0",
+    "sampling.noise": "independent",
     "sampling.outside": "clip",
 }
 """From ours to the paper's recipe, on a UNet with the same field of view and half the width: at the
@@ -64,7 +65,7 @@ OPTIMISER: Changes = {
 }
 MUON: Changes = {"training.optimiser": "muon", "training.learning_rate": "1e-3"}
 DENSITY: Changes = {"network.density": "true"}
-ANCHOR: Changes = {**DENSITY, **CENTRED, "network.anchor": "1", "sampling.lateness": "3"}
+ANCHOR: Changes = {**DENSITY, **CENTRED, "network.anchor": "1", "sampling.lateness": "2"}
 
 
 @dataclass(frozen=True)
@@ -104,13 +105,18 @@ RECIPES: dict[str, Recipe] = {
     "no-average": Recipe("without averaged weights", {"training.ema": "0"}, ours=True),
     "no-pooled": Recipe("without mean features", {"network.context": "none"}, ours=True),
     "no-anchor": Recipe("density head, flow not anchored", {"network.anchor": "0"}, ours=True),
-    "coarse-anchor": Recipe(
-        "anchor on cells of 4 px", {**DENSITY, **CENTRED, "network.anchor": "4"}, ours=True
-    ),
+    "coarse-anchor": Recipe("anchor on cells of 4 px", {"network.anchor": "4"}, ours=True),
     "wide-base": Recipe(
         "base as narrow as the deposits: 4 flow units", {"network.scale": "4"}, ours=True
     ),
     "weight": Recipe("density loss weighs 0.1", {"training.density_weight": "0.1"}, ours=True),
+    "with-levels": Recipe(
+        "features of all levels for the flow's head", {"network.levels": "all"}, ours=True
+    ),
+    "with-attention": Recipe(
+        "attention for the flow's head", {"network.context": "attention"}, ours=True
+    ),
+    "with-even": Recipe("even noise and times in training", {"training.noise": "even"}, ours=True),
 }
 
 

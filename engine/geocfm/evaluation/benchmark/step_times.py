@@ -45,9 +45,12 @@ def draw_times(
     def drawing(sampling: SamplingSettings) -> Callable[[], None]:
         sampler = FlowSampler(network, sampling, bench.device)
 
+        def noise(_: int, count: int, attempt: int) -> NDArray[np.float32]:
+            return sampler.noise(count, np.random.default_rng(attempt), attempt)
+
         def draw() -> None:
             encoded = sampler.encode(channels, footprint)
-            sampler.draw(encoded, [sampling.points], _noise)
+            sampler.draw(encoded, [sampling.points], noise)
 
         return draw
 
@@ -65,7 +68,3 @@ def draw_times(
         spent[name].append(1000 * (time.perf_counter() - start))
         stage(done + 1, len(rounds))
     return {name: float(np.median(times)) for name, times in spent.items()}
-
-
-def _noise(_: int, count: int, attempt: int) -> NDArray[np.float32]:
-    return np.random.default_rng(attempt).standard_normal((count, 2), dtype=np.float32)

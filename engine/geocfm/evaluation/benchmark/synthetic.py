@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from geocfm.evaluation.benchmark.bench import FIGURES, METHODS_FOLDER, Bench
 from geocfm.evaluation.benchmark.figures import draw_figures
-from geocfm.evaluation.benchmark.methods import GROUPS, METHODS, ORACLES, title_of
+from geocfm.evaluation.benchmark.methods import GROUPS, HEAD, METHODS, ORACLES, title_of
 from geocfm.evaluation.benchmark.paper import METRICS, SYNTHETIC, Metric
 from geocfm.evaluation.benchmark.protocol import write_json
 from geocfm.evaluation.benchmark.result_files import (
@@ -45,6 +45,7 @@ from geocfm.geo.writing import atomic_path
 from geocfm.versions import software_versions
 
 TRAINED = ("unet-seg", "unet-density", "geocfm")  # by gradient steps, all for the same minutes
+LAST = (*TRAINED, HEAD)  # the head after the flow, whose network it is of
 WORTH_SAYING = 0.01  # of the seconds of fitting, spent waiting for data
 CALIBRATED = ("uniform", "global-kde")  # rows that learn nothing: they tell of the generator
 
@@ -77,7 +78,7 @@ def run_methods(bench: Bench, keys: Sequence[str]) -> dict[str, MethodResult]:
     there = {key: bench.result(key) for key in keys}
     missing = [key for key in keys if there[key] is None]
     _announce(bench, missing, len(keys) - len(missing))
-    for key in sorted(missing, key=lambda key: (key in TRAINED, METHODS.index(key))):
+    for key in sorted(missing, key=lambda key: (key in LAST, METHODS.index(key))):
         there[key] = _run_method(bench, key)
     return {key: result for key, result in there.items() if result is not None}
 
@@ -219,12 +220,6 @@ def _notes(found: dict[str, MethodResult]) -> list[str]:
             f"{inside.mean:.4f} lies inside the image, and its exact density sums to "
             f"{whole.mean:.4f} there. It is drawn by {sampling.solver}, {sampling.steps} steps."
         )
-        if "head_nll" in values:
-            notes.append(
-                "GeoCFM's density head by itself, without the flow: exact NLL "
-                f"{over_images(values['head_nll']).text(3)}, Top-5 % "
-                f"{over_images(values['head_top5']).text(3)}."
-            )
     if "bayes" in found:
         error = over_images(found["bayes"].values["nll_monte_carlo_error"]).mean
         notes.append(

@@ -179,10 +179,10 @@ def _caveats(report: Report) -> Iterator[str]:
         )
     if report.map.combine == "count":
         yield (
-            "Unexplored ground: how rich windows are beside each other is how many occurrences the "
-            "model expects in them (--combine count, the default of a model that counts). Windows "
-            "without a known occurrence count as poor ones, so ground where nobody has looked is "
-            "rated low. --combine consistent takes what overlapping windows say of each other."
+            "Unexplored ground: where windows are compared (--combine count, the default), areas "
+            "without known occurrences count as poor, so ground where nobody has looked is rated "
+            "low, whatever it holds. A model trained with --set network.process=false and mapped "
+            "with --combine consistent does not do this."
         )
     yield (
         "Extrapolation: where the layers look unlike anything on the training tiles, the map is a "
