@@ -235,8 +235,8 @@ def test_steps_are_timed_against_a_pass_of_the_segmentation(
     assert content["choices"] == {"draws": 1, "timed_points": 500, "timings": 1}
     assert {"times", "euler-1", "heun-50", "latent", "bayes"} <= content["made"].keys()
     values = content["values"]
-    assert len(values["scores"]) == 18
-    assert len(values["milliseconds"]) == 20
+    assert len(values["scores"]) == 24
+    assert len(values["milliseconds"]) == 26
     assert values["milliseconds"]["unet-seg-full"] > 0
     assert values["milliseconds"]["euler-50"] > values["milliseconds"]["euler-1"] > 0
     assert "| K = 50 |" in (tmp_path / "ablation" / "steps.md").read_text(encoding="utf-8")

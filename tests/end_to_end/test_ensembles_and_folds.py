@@ -18,6 +18,7 @@ from child_process import read_until, started
 from geocfm.data.split import ROLES
 from geocfm.model.checkpoint import load_card
 from geocfm.run.folds import read_pooled_rates
+from geocfm.run.pooled import Pooled, read_pooled
 from numpy.typing import NDArray
 from small_data import ALONE, TINY, TINY_NETWORK, SmallRegion, json_lines, run_geocfm
 
@@ -182,6 +183,20 @@ def test_folds_map_every_tile_by_a_model_that_has_not_seen_it(
     assert captured[0.1] == pytest.approx(np.mean(np.array(denser) < 0.1), abs=0.03)
     told = json.loads((tmp_path / "model.report.json").read_text(encoding="utf-8"))
     assert told["extras"]["cross_validation"] == rates
+    area = told["prediction_area"]
+    assert area["occurrences"] == inside.sum()
+    assert area["prediction_rate"] + area["occupied_area"] == pytest.approx(1)
+    above = density[shown] >= area["crossing"]
+    assert area["occupied_area"] == pytest.approx(above.mean(), abs=0.01)
+    found = density[row, col][inside] >= area["crossing"]
+    assert area["prediction_rate"] == pytest.approx(found.mean(), abs=0.03)
+    calibration = told["calibration"]["before"]
+    mass = density[shown].sum(dtype=np.float64)
+    before = [density[density > value].sum() / mass for value in density[row, col][inside]]
+    for share in (0.3, 0.5, 0.8):
+        observed = calibration["observed"][calibration["nominal"].index(share)]
+        assert observed == pytest.approx(np.mean(np.array(before) < share), abs=0.04)
+    assert told["calibration"]["after"] is None
     assert told["summary"]["worth"][0].startswith("Cross-validated")
     assert "cannot be told" not in " ".join(told["summary"]["worth"])
     page = (tmp_path / "model.report.html").read_text(encoding="utf-8")
@@ -194,6 +209,8 @@ def test_folds_map_every_tile_by_a_model_that_has_not_seen_it(
     events = finish("evaluate", "--checkpoint", out, *given, "--out", tmp_path / "own")
     own = json.loads((tmp_path / "own" / "report.json").read_text(encoding="utf-8"))
     assert own["extras"]["cross_validation"] == rates
+    for worth in ("prediction_area", "calibration"):
+        assert own[worth] == told[worth] == figures[worth]
     assert own["extras"]["baselines_left_out"] == told["extras"]["baselines_left_out"]
     assert own["summary"]["worth"] == told["summary"]["worth"]
     assert "When it was made, cross-validation found" in notes(events)
@@ -228,6 +245,7 @@ def test_the_folds_of_another_model_judge_none(trained: Any, tmp_path: Path) -> 
         found = read_pooled_rates(figures, card)
         right = provenance == card.provenance and content == curve
         assert (found is not None) == right
+        assert read_pooled(figures, card) == Pooled(found)  # of before: with the rates alone
         if found is not None:
             assert json.loads(json.dumps(asdict(found))) == curve
     figures.write_text("[1", encoding="utf-8")

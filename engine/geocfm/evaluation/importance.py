@@ -20,7 +20,7 @@ from geocfm.data.region import Region
 from geocfm.data.replaced_layers import Channels, LayeredWindow
 from geocfm.data.windows import Starts
 from geocfm.evaluation.benchmark.flow_method import FlowView
-from geocfm.evaluation.comparison import tile_interval
+from geocfm.evaluation.comparison import FEW_TILES, tile_interval
 from geocfm.evaluation.window_likelihood import MASS_POINTS, windows_of
 from geocfm.events import Stage
 from geocfm.geo.grid import Window
@@ -39,8 +39,9 @@ MOST_SAID = 3  # layers in the sentence
 LEAST_SAID = 0.02  # nats: occurrences 2 % less likely
 MEANING = (
     "loss_nats: by how much less likely the occurrences are, in nats per occurrence, when the "
-    "layer is replaced by that of other places; low and high: its 95 % interval by tiles. Layers "
-    "that tell the same share their importance, and may each seem to have none."
+    "layer is replaced by that of other places; low and high: its 95 % interval by tiles, which of "
+    f"fewer than {FEW_TILES} tiles is too narrow. Layers that tell the same share their "
+    "importance, and may each seem to have none."
 )
 
 LogDensities = Callable[[list[Image]], NDArray[np.float64]]
@@ -59,9 +60,16 @@ class LayerImportance:
     tiles: int
 
     @property
+    def interval(self) -> tuple[float, float] | None:
+        """Both ends, if there are tiles enough for them to be worth showing."""
+        if self.low is None or self.high is None or self.tiles < FEW_TILES:
+            return None
+        return self.low, self.high
+
+    @property
     def told(self) -> bool:
         """Whether the loss can be told from 0."""
-        return self.low is not None and self.low > 0
+        return self.interval is not None and self.interval[0] > 0
 
 
 @dataclass(frozen=True)
@@ -79,6 +87,21 @@ class Importance:
     def whose(self) -> str:
         """The occurrences that were looked at, by their tiles."""
         return "held-out" if self.role == "test" else "validation"
+
+    def why_no_interval(self) -> str:
+        """What keeps losses from having an interval, for people; empty if nothing does."""
+        tiles = max((layer.tiles for layer in self.layers), default=FEW_TILES)
+        if tiles >= FEW_TILES:
+            return ""
+        if tiles == 1:
+            return (
+                "All of the occurrences lie on one tile, so no interval can be given, and another "
+                "tile may tell another story."
+            )
+        return (
+            f"The occurrences lie on {tiles} tiles only, too few tiles for an interval: others may "
+            "tell another story."
+        )
 
     def to_dict(self) -> dict[str, object]:
         """For the JSON file."""
@@ -122,9 +145,10 @@ class Importance:
 
 
 def _interval(layer: LayerImportance) -> str:
-    if layer.low is None or layer.high is None:
+    if layer.interval is None:
         return ""
-    return f" ({layer.low:.2f} to {layer.high:.2f})"
+    low, high = layer.interval
+    return f" ({low:.2f} to {high:.2f})"
 
 
 def layer_importance(

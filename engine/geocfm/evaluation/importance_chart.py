@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 from geocfm.evaluation.importance import Importance
 
 MOST_BARS = 30
-WIDTH, BAR_HEIGHT, MARGINS = 6.2, 0.32, 1.3  # inches
+WIDTH, BAR_HEIGHT, LINE_HEIGHT, MARGINS = 6.2, 0.32, 0.17, 1.3  # inches
 LONGEST_NAME = 32  # letters
 MATTERS, UNTOLD = "#5b8db8", "#cdd6de"  # whether the interval lies above 0
 
@@ -21,10 +21,12 @@ MATTERS, UNTOLD = "#5b8db8", "#cdd6de"  # whether the interval lies above 0
 def importance_figure(importance: Importance) -> Figure:
     """Horizontal bars with their intervals, the layer that matters most on top.
 
-    Pale bars are those that cannot be told from 0. Without any layer the picture says why.
+    Pale bars are those that cannot be told from 0. Without intervals, or any layer, the picture
+    says why.
     """
     shown = importance.layers[:MOST_BARS]
-    height = MARGINS + BAR_HEIGHT * max(len(shown), 2)
+    why = textwrap.wrap(importance.why_no_interval(), 70)
+    height = MARGINS + BAR_HEIGHT * max(len(shown), 2) + LINE_HEIGHT * len(why)
     figure = Figure(figsize=(WIDTH, height), layout="constrained")
     axes = figure.add_subplot()
     if not shown:
@@ -40,12 +42,12 @@ def importance_figure(importance: Importance) -> Figure:
         height=0.7,
     )
     for place, layer in zip(places, shown, strict=True):
-        if layer.low is not None and layer.high is not None:
-            axes.plot([layer.low, layer.high], [place, place], color="0.2", lw=1.4)
+        if layer.interval is not None:
+            axes.plot(layer.interval, [place, place], color="0.2", lw=1.4)
     axes.axvline(0, color="0.4", lw=0.8)
     axes.set_yticks(places, [_short(layer.layer) for layer in shown])
     axes.invert_yaxis()
-    axes.set_xlabel("loss without the layer [nats per occurrence]")
+    axes.set_xlabel("\n".join(["loss without the layer [nats per occurrence]", *why]))
     tiles = f"{shown[0].tiles} {'tile' if shown[0].tiles == 1 else 'tiles'}"
     counted = f"{shown[0].occurrences} {importance.whose} occurrences on {tiles}"
     left_out = len(importance.layers) - len(shown)

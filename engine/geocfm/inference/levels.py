@@ -103,14 +103,16 @@ def window_levels(
     mosaic: Mosaic, windows: Sequence[Window], survey: Survey, combine: str
 ) -> Levels:
     """Levels of the windows by the way they are to be combined; 0 for one without data."""
-    if combine == "average":
-        return Levels((survey.cells > 0).astype(np.float64), 1)
-    prior = _prior(survey, combine)
     first, second, weight, step = _pairs(mosaic, windows, survey)
     count = len(windows)
     graph = coo_array((weight, (first, second)), shape=(count, count)).tocsr()
     graph = graph + graph.T
     held = survey.cells > 0
+    _, label = csgraph.connected_components(graph, directed=False)
+    parts = len(np.unique(label[held]))
+    if combine == "average":
+        return Levels(held.astype(np.float64), parts)
+    prior = _prior(survey, combine)
     ridge = np.where(held, RIDGE[combine], 1.0)
     pull = np.zeros(count)
     np.add.at(pull, first, weight * step)
@@ -122,11 +124,10 @@ def window_levels(
     )
     if failed:
         raise RuntimeError("the levels of the windows were not found")
-    _, label = csgraph.connected_components(graph, directed=False)
     log_density = found - np.log(np.maximum(survey.cells, 1))
     values = np.where(held, np.exp(log_density - log_density.max(initial=-np.inf)), 0.0)
     mean = (values * survey.cells).sum() / max(survey.cells.sum(), 1)
-    return Levels(values / max(mean, 1e-300), len(np.unique(label[held])))
+    return Levels(values / max(mean, 1e-300), parts)
 
 
 def _prior(survey: Survey, combine: str) -> NDArray[np.float64]:

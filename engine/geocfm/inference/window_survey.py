@@ -8,9 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
+from geocfm.data.encoding import data_mask, some_data
 from geocfm.errors import UserError
 from geocfm.events import Reporter, Stage
-from geocfm.geo.grid import Window
+from geocfm.geo.grid import Window, bounding_window
 from geocfm.inference.density import DENSITIES
 from geocfm.inference.levels import Survey, reach, shared_masses, window_levels
 from geocfm.inference.mosaic import Mosaic
@@ -73,24 +74,52 @@ def region_levels(
     """The level of every window, for each member of the predictor.
 
     The density head tells what windows share wherever there is one: it is exact and takes one pass.
+    For an average nothing is asked of it, only where there is data.
     """
-    if combine == "average":
-        return RegionLevels([dict.fromkeys(windows, 1.0) for _ in predictor.members])
-    found, apart = [], 1
     looked = "head" if predictor.card.settings.network.density else density
-    for number, member in enumerate(predictor.members):
-        name = "Comparing windows"
-        if len(predictor.members) > 1:
-            name += f", member {number + 1}"
-        stage = reporter.stage(name)
-        survey = _survey(member, mosaic, windows, looked, seed, parts, f"survey-{number}", stage)
-        levels = window_levels(mosaic, windows, survey, combine)
-        found.append(dict(zip(windows, levels.values.tolist(), strict=True)))
-        apart = max(apart, levels.parts)
-    together = RegionLevels(found, apart)
+    if combine == "average":
+        survey = _survey_data(predictor, mosaic, windows, reporter.stage("Comparing windows"))
+        surveys = [survey] * len(predictor.members)
+    else:
+        surveys = []
+        for number, member in enumerate(predictor.members):
+            title = "Comparing windows"
+            if len(predictor.members) > 1:
+                title += f", member {number + 1}"
+            key, stage = f"survey-{number}", reporter.stage(title)
+            surveys.append(_survey(member, mosaic, windows, looked, seed, parts, key, stage))
+    levels = [window_levels(mosaic, windows, survey, combine) for survey in surveys]
+    together = RegionLevels(
+        [dict(zip(windows, one.values.tolist(), strict=True)) for one in levels],
+        max(1, *(one.parts for one in levels)),
+    )
     for sentence in together.warnings():
         reporter.warn(sentence)
     return together
+
+
+def _survey_data(
+    predictor: Predictor, mosaic: Mosaic, windows: list[Window], stage: Stage
+) -> Survey:
+    """What each window holds and shares of the data, as if all of it were alike."""
+    most = reach(mosaic)
+    cells = np.zeros(len(windows), dtype=np.int64)
+    shared = np.zeros((len(windows), 2 * most + 1, 2 * most + 1))
+    zero_is_nodata = predictor.encoder.settings.zero_is_nodata
+    done = 0
+    for batch in batches_of(windows):
+        stage(done, len(windows))
+        around = bounding_window(batch)
+        data = some_data(data_mask(predictor.layers.read(around), zero_is_nodata))
+        for window in batch:
+            footprint = data[window.slices_in(around)]
+            cells[done] = footprint.sum()
+            even = footprint / max(cells[done], 1)
+            shared[done] = shared_masses(mosaic, window, even, most)
+            done += 1
+    stage(len(windows), len(windows))
+    unknown = np.full(len(windows), np.nan)
+    return Survey(cells, shared, unknown, unknown)
 
 
 def _survey(

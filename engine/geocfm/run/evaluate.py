@@ -17,9 +17,9 @@ from geocfm.geo.occurrences import Occurrences
 from geocfm.job import EvaluateJob
 from geocfm.results import fold_results, report_of, results_of
 from geocfm.run.apply import Application, applying, raw_map
-from geocfm.run.folds import read_pooled_rates
 from geocfm.run.importance import ensure_importance_fits, measure_importance
 from geocfm.run.inputs import open_occurrences, write_occurrences
+from geocfm.run.pooled import read_pooled
 from geocfm.run.report_baselines import Compared, choose_baselines
 from geocfm.run.report_extras import map_extras
 from geocfm.run.reporting import MAP_TITLE, Measured, baselines_of, tell_report, write_report
@@ -69,9 +69,9 @@ def run_evaluate(job: EvaluateJob, place: Workplace, reporter: Reporter) -> None
         if captured is not None:
             content[f"held_out_captured_at_{REPORTED_SHARE:g}"] = captured.to_dict()
         _, folds = fold_results(job.checkpoint)
-        pooled = read_pooled_rates(folds, work.card)
-        if pooled is not None:
-            content["cross_validation"] = asdict(pooled)
+        pooled = read_pooled(folds, work.card)
+        if pooled.rates is not None:
+            content["cross_validation"] = asdict(pooled.rates)
         importance = None
         if not job.skip_importance:
             region = others.work.region if others.work else None
@@ -118,11 +118,12 @@ def run_evaluate(job: EvaluateJob, place: Workplace, reporter: Reporter) -> None
                 *raw.warnings,
                 *work.predictor.warnings(),
             ),
+            pooled=pooled,
         )
         extras = Extras(
             baselines=baselines_of(beside) if beside else None,
             baselines_left_out=others.left_out,
-            cross_validation=pooled,
+            cross_validation=pooled.rates,
             importance=importance,
             targets=told.targets,
             uncertainty=told.uncertainty,
@@ -132,7 +133,7 @@ def run_evaluate(job: EvaluateJob, place: Workplace, reporter: Reporter) -> None
         write_occurrences(place, used, grid, occurrences.points, occurrences.ids)
     for path in (capture, picture, *chart, *report, figures):
         place.deliver(path.name, path)
-    _tell(evaluation, pooled, reporter)
+    _tell(evaluation, pooled.rates, reporter)
     for sentence in beside.sentences() if beside else []:
         reporter.note(sentence)
     if importance:

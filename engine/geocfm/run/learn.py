@@ -6,7 +6,7 @@ import json
 import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import datetime, timezone
 from functools import partial
 from pathlib import Path
@@ -48,6 +48,7 @@ from geocfm.run.apply import MAP_PARTS
 from geocfm.run.folds import OUT_OF_FOLD, CrossValidation, all_of_role, cross_validate
 from geocfm.run.inputs import given_layers, open_occurrences, write_occurrences
 from geocfm.run.needs import ensure_learning_fits
+from geocfm.run.pooled import Pooled, pooled_worth
 from geocfm.run.provenance import TAG, Provenance
 from geocfm.run.report_baselines import BASELINE_PARTS
 from geocfm.run.reporting import report_on_training, tell_report
@@ -169,9 +170,10 @@ def run_train(job: TrainJob, place: Workplace, reporter: Reporter) -> None:
         _tell(found, reporter)
         _refuse(found)
         settings = share_of_budget(settings, job.ensemble * (1 + (job.folds or 0)))
-        validated = None
+        validated, pooled = None, Pooled()
         if job.folds:
             validated = _cross_validate(job, region, settings, found, device, place, reporter)
+            pooled = pooled_worth(validated, region)
             region = region.with_split(all_of_role(region.split, TRAIN))
             settings = with_iterations(settings, validated.iterations)
 
@@ -259,7 +261,6 @@ def run_train(job: TrainJob, place: Workplace, reporter: Reporter) -> None:
             f"{result.last.iteration} iterations in {result.seconds / 60:.1f} minutes; best at "
             f"iteration {best.iteration}{_validation(best)}."
         )
-        pooled = None if validated is None else validated.rates
         try:
             report = report_on_training(
                 job, region, "best", log_file, pooled, device, place, reporter
@@ -268,7 +269,7 @@ def run_train(job: TrainJob, place: Workplace, reporter: Reporter) -> None:
             keep(*members)
             raise
         if validated is not None:
-            _write_folds(job, validated, place)
+            _write_folds(job, validated, pooled, place)
         for name, path in (("last", last), ("log", log_path), *report.items(), ("best", job.out)):
             place.deliver(name, path)
     remove_unfinished(job)
@@ -310,7 +311,9 @@ def _cross_validate(
     return validated
 
 
-def _write_folds(job: TrainJob, validated: CrossValidation, place: Workplace) -> None:
+def _write_folds(
+    job: TrainJob, validated: CrossValidation, pooled: Pooled, place: Workplace
+) -> None:
     """The out-of-fold map and its figures, beside the model."""
     out_of_fold, figures = fold_results(job.out)
     provenance = place.provenance.model_dump(mode="json")
@@ -320,7 +323,8 @@ def _write_folds(job: TrainJob, validated: CrossValidation, place: Workplace) ->
         bands=[Band(1, DENSITY, UNIT, 1 / validated.raw.mean)],
         tags={"GEOCFM_MEANING": OUT_OF_FOLD, TAG: place.provenance.model_dump_json()},
     )
-    text = json.dumps({**validated.to_dict(), "provenance": provenance}, indent=1)
+    content = {**validated.to_dict(), **asdict(pooled), "provenance": provenance}
+    text = json.dumps(content, indent=1)
     (place.folder / "folds.json").write_text(text, encoding="utf-8")
     place.deliver("folds.tif", out_of_fold)
     place.deliver("folds.json", figures)

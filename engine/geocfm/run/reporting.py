@@ -19,7 +19,7 @@ from geocfm.evaluation.capture import REPORTED_SHARES, CaptureCurve, bin_logs
 from geocfm.evaluation.evaluate import Evaluation, evaluate_map
 from geocfm.evaluation.importance import layer_importance
 from geocfm.evaluation.prediction_area import prediction_area
-from geocfm.evaluation.rates import LEVELS, Estimate, RateCurve, densities_by_tile, role_rates
+from geocfm.evaluation.rates import LEVELS, Estimate, densities_by_tile, role_rates
 from geocfm.evaluation.report.content import (
     BaselineRow,
     Baselines,
@@ -43,6 +43,7 @@ from geocfm.model.checkpoint import ModelCard, load_checkpoint
 from geocfm.results import REPORT, report_of
 from geocfm.run.apply import Application, raw_map
 from geocfm.run.learned_area import LearnedArea
+from geocfm.run.pooled import Pooled
 from geocfm.run.report_baselines import Compared, choose_baselines
 from geocfm.run.report_extras import map_extras
 from geocfm.run.workplace import Workplace
@@ -69,6 +70,7 @@ class Measured:
     picture: Path  # of the map
     log: Path  # where that of the training lies, if it is to be had
     warnings: tuple[str, ...]
+    pooled: Pooled  # what cross-validation found
 
 
 def write_report(found: Measured, extras: Extras, place: Workplace, reporter: Reporter) -> None:
@@ -126,8 +128,9 @@ def make_report(
         prediction_rate=role_rates(evaluation, points, split, TEST),
         validation_rate=role_rates(evaluation, points, split, VALIDATION),
         success_rate=role_rates(evaluation, points, split, TRAIN),
-        prediction_area=prediction_area(evaluation.test),
-        calibration=calibrate(evaluation.test, evaluation.validation, *held_out),
+        prediction_area=prediction_area(evaluation.test) or found.pooled.prediction_area,
+        calibration=calibrate(evaluation.test, evaluation.validation, *held_out)
+        or found.pooled.calibration,
         warnings=found.warnings,
         provenance=place.provenance.model_dump(mode="json"),
         extras=extras,
@@ -223,7 +226,7 @@ def report_on_training(
     region: Region,
     model: str,
     log: Path,
-    pooled: RateCurve | None,
+    pooled: Pooled,
     device: torch.device,
     place: Workplace,
     reporter: Reporter,
@@ -258,7 +261,7 @@ def _report_on_training(
     region: Region,
     model: Path,
     log: Path,
-    pooled: RateCurve | None,
+    pooled: Pooled,
     device: torch.device,
     place: Workplace,
     reporter: Reporter,
@@ -297,12 +300,13 @@ def _report_on_training(
         picture=picture,
         log=log,
         warnings=(*region.occurrences.warnings, *raw.warnings, *predictor.warnings()),
+        pooled=pooled,
     )
     stage = reporter.stage("Measuring which layers matter")
     extras = Extras(
         baselines=baselines_of(others.beside) if others.beside else None,
         baselines_left_out=others.left_out,
-        cross_validation=pooled,
+        cross_validation=pooled.rates,
         importance=layer_importance(region, predictor, job.seed, stage),
         targets=told.targets,
         uncertainty=told.uncertainty,

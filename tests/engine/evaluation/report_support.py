@@ -120,8 +120,8 @@ def all_extras() -> Extras:
         cross_validation=pooled,
         importance=Importance(
             layers=(
-                LayerImportance("magnetics", 0.31, 0.2, 0.42, 40, 4),
-                LayerImportance(NASTY, -0.02, None, None, 40, 1),
+                LayerImportance("magnetics", 0.31, 0.2, 0.42, 40, 7),
+                LayerImportance(NASTY, -0.02, -0.05, 0.01, 40, 7),
             ),
             role="test",
             on_test=40,

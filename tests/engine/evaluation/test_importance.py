@@ -314,7 +314,11 @@ def test_without_any_occurrence_it_is_said(decided: Region) -> None:
 
 
 def layer(name: str, loss: float, low: float | None, high: float | None) -> LayerImportance:
-    return LayerImportance(name, loss, low, high, 40, 1 if low is None else 4)
+    return LayerImportance(name, loss, low, high, 40, 1 if low is None else 6)
+
+
+def on_tiles(known: Importance, tiles: int) -> Importance:
+    return replace(known, layers=tuple(replace(layer, tiles=tiles) for layer in known.layers))
 
 
 def test_the_sentence_names_up_to_three_layers() -> None:
@@ -330,12 +334,16 @@ def test_the_sentence_names_up_to_three_layers() -> None:
         "Without dist_fault held-out occurrences are 0.31 nats less likely (0.10 to 0.50); "
         "without mag 0.12 (-0.02 to 0.20); without grav 0.05."
     )
+    assert on_tiles(found, 5).sentence() == (
+        "Without dist_fault held-out occurrences are 0.31 nats less likely; without mag 0.12; "
+        "without grav 0.05."
+    )
     none = replace(found, layers=layers[4:])
     assert none.sentence().startswith("No layer matters by itself: held-out occurrences are as")
 
 
 def test_the_chart_shows_the_figures(known: Importance) -> None:
-    axes = importance_figure(known).axes[0]
+    axes = importance_figure(on_tiles(known, 6)).axes[0]
     widths = [bar.get_width() for bar in axes.patches]
     assert widths == pytest.approx([layer.loss_nats for layer in known.layers])
     assert [label.get_text() for label in axes.get_yticklabels()] == ["belt", "rock", "noise"]
@@ -344,6 +352,16 @@ def test_the_chart_shows_the_figures(known: Importance) -> None:
     assert colours[0] == colours[1] != colours[2]  # noise cannot be told from 0
     intervals = [line.get_xdata() for line in axes.lines[:3]]
     assert np.allclose(intervals, [(layer.low, layer.high) for layer in known.layers])
+
+
+def test_the_chart_of_few_tiles_has_no_intervals_and_says_why(known: Importance) -> None:
+    assert known.layers[0].tiles == 5
+    enough, few = (importance_figure(on_tiles(known, tiles)).axes[0] for tiles in (6, 5))
+    assert len(few.lines) == 1 == len(enough.lines) - len(known.layers)  # that at 0 alone
+    assert len({bar.get_facecolor() for bar in few.patches}) == 1
+    said = few.get_xlabel().replace("\n", " ")
+    assert "The occurrences lie on 5 tiles only, too few tiles for an interval" in said
+    assert "interval" not in enough.get_xlabel()
 
 
 def test_a_chart_of_many_layers_says_what_it_leaves_out() -> None:

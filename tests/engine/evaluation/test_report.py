@@ -221,6 +221,28 @@ def test_a_cross_validated_model_is_judged_by_its_folds(report: Report) -> None:
     assert "as many iterations as cross-validation found best" in page.texts["training"]
 
 
+def test_a_cross_validated_model_has_the_worth_of_its_folds(report: Report) -> None:
+    bare, pooled = without_held_out(report), report.extras.cross_validation
+    assert pooled is not None
+    assert pooled.enough_tiles
+    assert report.calibration is not None
+    calibration = replace(report.calibration, after=None, gain=None, fitted_on=0)
+    folds = replace(bare, prediction_area=report.prediction_area, calibration=calibration)
+    page = page_of(folds)
+    plot = "Prediction-area plot (Yousefi and Carranza 2015) of the cross-validation, each tile by"
+    assert plot in page.texts["prediction"]
+    assert "on the held-out tiles. The curves" not in page.texts["prediction"]
+    said = page.texts["calibration"]
+    assert "this is the calibration of the cross-validation's map" in said
+    assert "The band holds 95 %" in said
+    assert "As no tile is left to fit one on, no temperature is told." in said
+    assert "validation tiles hold too little" not in said
+    assert "normalised density at the crossing" in page.texts["summary"]
+    few = replace(folds, extras=Extras(cross_validation=replace(pooled, tiles=5)))
+    assert "The band holds" not in page_of(few).texts["calibration"]
+    assert "cross-validation's map" not in page_of(report).texts["calibration"]
+
+
 def test_what_became_of_the_occurrences_is_told(report: Report, page: Page) -> None:
     said = " ".join(page.texts["used"].split())
     for words in (
@@ -373,6 +395,31 @@ def test_layers_that_cannot_be_told_from_none_have_pale_bars(report: Report, pag
     fills = [given["fill"] for tag, given in bars.tags if tag == "rect"]
     assert fills == [MATTERS, UNTOLD, UNTOLD]
     assert "Pale bars cannot be told from 0" in page.texts["importance"]
+
+
+def test_importance_of_few_tiles_has_no_interval_and_it_is_said(report: Report, page: Page) -> None:
+    found = report.extras.importance
+    assert found is not None
+    intervals, told = ("0.20 to 0.42", "+0.200 to +0.420"), page.texts["importance"]
+    assert all(ends in told for ends in intervals)
+    assert "interval can be given" not in told
+    for tiles, why in (
+        (5, "The occurrences lie on 5 tiles only, too few tiles for an interval: others may tell"),
+        (1, "All of the occurrences lie on one tile, so no interval can be given"),
+    ):
+        layers = tuple(replace(layer, tiles=tiles) for layer in found.layers)
+        extras = Extras(importance=replace(found, layers=layers))
+        few = page_of(replace(report, extras=extras))
+        said = few.texts["importance"]
+        assert why in said
+        assert "All bars are pale" in said
+        assert not any(ends in said for ends in intervals)
+        assert "+0.310" in said
+        bars = [given for tag, given in few.tags if tag == "rect"]
+        assert [given["fill"] for given in bars] == [UNTOLD, UNTOLD]
+        red = [given for tag, given in few.tags if given.get("stroke-width") == "2"]
+        assert red == []
+    assert [given for tag, given in page.tags if given.get("stroke-width") == "2"] != []
 
 
 def test_the_label_of_the_crossing_stands_before_the_curves(report: Report) -> None:

@@ -12,6 +12,7 @@ from geocfm.inference.flow_sampler import even_normal
 from geocfm.inference.predictor import EncodedWindows, Predictor
 from geocfm.inference.window_survey import choose_combination
 from geocfm.model.settings import NetworkSettings
+from numpy.typing import NDArray
 from scipy.ndimage import gaussian_filter
 from scipy.special import ndtr
 from small_data import HOLE
@@ -80,6 +81,26 @@ def test_draws_and_exact_density_agree(predictor: Predictor, encoded: EncodedWin
         )
         assert 0.5 * np.abs(one - other).sum() < 0.05  # total variation
         assert np.corrcoef(one, other)[0, 1] > 0.97
+
+
+def test_densities_of_a_map_by_draws_and_exactly_agree(
+    predictor: Predictor, encoded: EncodedWindows
+) -> None:
+    """As maps have them: what is left between them is the kernel's width and 512 draws' chance."""
+    kde, exact = (DENSITIES[name](predictor, encoded, 1, 0) for name in ("kde", "exact"))
+    both = encoded.footprints.all(axis=0)
+    for number, other in ((0, 1), (1, 0)):
+        here = encoded.footprints[number]
+        assert apart(kde[number], exact[number], here) < 0.3
+        assert apart(kde[number], exact[other], both) > 0.5
+        assert apart(kde[number], exact[number].T, here & here.T) > 0.5
+        assert apart(kde[number], here.astype(np.float64), here) > 0.5
+
+
+def apart(one: NDArray[np.float64], other: NDArray[np.float64], where: NDArray[np.bool_]) -> float:
+    """Total variation between two densities on some cells."""
+    shares = (density[where] / density[where].sum() for density in (one, other))
+    return 0.5 * float(np.abs(np.subtract(*shares)).sum())
 
 
 def test_even_draws_depend_on_seed_stream_and_window_alone(

@@ -198,6 +198,9 @@ def test_average_takes_all_windows_with_data_as_equal() -> None:
     intensity[:, 60:110] = np.nan
     mosaic = mosaic_over(40, 160)
     survey = seen(mosaic, intensity)
-    levels = window_levels(mosaic, mosaic.windows(), survey, "average").values
-    assert set(levels[survey.cells > 0]) == {1.0}
-    assert set(levels[survey.cells == 0]) == {0.0}
+    levels = window_levels(mosaic, mosaic.windows(), survey, "average")
+    assert set(levels.values[survey.cells > 0]) == {1.0}
+    assert set(levels.values[survey.cells == 0]) == {0.0}
+    assert levels.parts == 2
+    whole = window_levels(mosaic, mosaic.windows(), seen(mosaic, belts(40, 160)), "average")
+    assert whole.parts == 1

@@ -260,6 +260,31 @@ def test_the_density_of_a_point_is_the_maps_value_there(
     assert 0.7 < np.minimum(np.exp(-drawn.log_relative_density), 100).mean() < 1.3
 
 
+@pytest.mark.parametrize("combine", ["average", "count"])
+def test_the_density_of_a_point_is_that_of_the_exact_map(
+    small_region: SmallRegion, checkpoint: Checkpoint, tmp_path: Path, combine: str
+) -> None:
+    """Both are the flow's own density, divided by its mean over the region."""
+    grid = UTM.subgrid(Window(20, 30, 50, 50))  # nine windows, with all of the hole
+    with Stack(find_layers(small_region.rasters), grid) as stack:
+        there = Predictor(checkpoint, stack, checkpoint.card.settings.sampling, CPU)
+        drawn = draws(there, None, 2000, 1, combine, 3)
+        maps = {
+            density: values_of(raw_map(tmp_path / "raw.tif", there, None, combine, 1, density))
+            for density in ("exact", "kde")
+        }
+    central = (np.abs(drawn.points % 1 - 0.5) < 0.15).all(axis=1)  # where the exact map is told
+    assert central.sum() > 100
+    col, row = np.floor(drawn.points[central]).astype(int).T
+    gap = {
+        density: drawn.log_relative_density[central] - np.log(np.maximum(mapped[row, col], 1e-9))
+        for density, mapped in maps.items()
+    }
+    assert abs(np.median(gap["exact"])) < 0.1
+    assert np.quantile(np.abs(gap["exact"]), 0.9) < 0.2
+    assert np.quantile(np.abs(gap["kde"]), 0.9) > 0.35  # smoothed, it is another density
+
+
 def test_other_seeds_draw_other_points_and_draws_differ(predictor: Predictor) -> None:
     first, same, other = (draws(predictor, None, 50, 2, "average", seed) for seed in (1, 1, 2))
     assert np.array_equal(first.points, same.points)

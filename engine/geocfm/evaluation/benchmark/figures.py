@@ -16,7 +16,7 @@ from matplotlib.ticker import PercentFormatter
 from numpy.typing import NDArray
 
 from geocfm.data.synthetic import SyntheticImage
-from geocfm.evaluation.benchmark.methods import METHODS, ORACLES
+from geocfm.evaluation.benchmark.methods import HEAD, METHODS, ORACLES
 from geocfm.evaluation.benchmark.result_files import MethodResult, Pictures
 from geocfm.evaluation.benchmark.tables import over_images
 from geocfm.evaluation.plots import HELD_OUT, TRAINED, save_figure
@@ -38,6 +38,7 @@ CURVE_COLOURS = (
 )
 CURVE_STYLES: dict[str, dict[str, Any]] = {
     "geocfm": {"color": HELD_OUT, "lw": 2.4},
+    HEAD: {"color": HELD_OUT, "lw": 1.2, "ls": "--"},
     "latent": {"color": "black", "lw": 1.6},
     "bayes": {"color": "black", "lw": 1.6, "ls": "--"},
 }

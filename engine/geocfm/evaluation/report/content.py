@@ -164,8 +164,8 @@ class Report:
     prediction_rate: RateCurve | None  # held-out tiles; None without occurrences there
     validation_rate: RateCurve | None
     success_rate: RateCurve | None  # training tiles
-    prediction_area: PredictionArea | None
-    calibration: Calibration | None
+    prediction_area: PredictionArea | None  # held-out tiles, or all of them by the folds' maps
+    calibration: Calibration | None  # of the same tiles
     warnings: tuple[str, ...]
     provenance: dict[str, Any]
     extras: Extras = field(default_factory=Extras)

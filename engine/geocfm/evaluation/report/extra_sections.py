@@ -154,21 +154,27 @@ def _importance(found: Importance, asked: str) -> Html:
     if not found.layers:
         return paragraph(found.sentence(), "note")
     ordered = sorted(found.layers, key=lambda one: -one.loss_nats)
-    ends = [end for one in ordered for end in (one.loss_nats, one.low, one.high) if end is not None]
+    ends = [end for one in ordered for end in (one.loss_nats, *(one.interval or ()))]
     low, high = min(0.0, *ends), max(0.0, *ends)
     rows = [
         [
             one.layer,
             f"{one.loss_nats:+.3f}",
-            "" if one.low is None or one.high is None else f"{one.low:+.3f} to {one.high:+.3f}",
+            " to ".join(f"{end:+.3f}" for end in one.interval or ()),
             _bar(one, low, high),
         ]
         for one in ordered
     ]
+    why = found.why_no_interval()
+    pale = (
+        f"{why} All bars are pale, as without one none can be told from 0."
+        if why
+        else "Pale bars cannot be told from 0: the layer does not matter, or another one says the "
+        "same."
+    )
     said = (
         f"How much worse the model finds {found.whose} occurrences when a layer is shuffled in "
-        "blocks: nats per occurrence, more is more important. Pale bars cannot be told from 0: the "
-        f"layer does not matter, or another one says the same.{asked}"
+        f"blocks: nats per occurrence, more is more important. {pale}{asked}"
     )
     head = ["layer", "loss, nats", "95 % interval", ""]
     return joined([paragraphs([found.sentence(), said]), table(head, rows)])
@@ -189,11 +195,12 @@ def _bar(one: LayerImportance, low: float, high: float) -> Html:
         f'<line x1="{place(0.0):.1f}" x2="{place(0.0):.1f}" y1="0" y2="{height}" '
         'stroke="#23282b"/>',
     ]
-    if one.low is not None and one.high is not None:
+    if one.interval is not None:
+        first, last = map(place, one.interval)
         middle = height / 2
         shapes.append(
-            f'<line x1="{place(one.low):.1f}" x2="{place(one.high):.1f}" y1="{middle}" '
-            f'y2="{middle}" stroke="#d1495b" stroke-width="2"/>'
+            f'<line x1="{first:.1f}" x2="{last:.1f}" y1="{middle}" y2="{middle}" '
+            'stroke="#d1495b" stroke-width="2"/>'
         )
     inside = Html("".join(shapes))
     size = {"width": str(width), "height": str(height)}

@@ -112,7 +112,9 @@ def _worth(report: Report) -> Iterator[str]:
             f"{count(success.occurrences, 'occurrence')}: {meaning}."
         )
     if report.calibration is not None:
-        yield f"Calibration: {calibration_sentence(report.calibration)}"
+        of_folds = report.prediction_rate is None  # all tiles taught the model itself
+        whose = " of the cross-validation's map" if of_folds else ""
+        yield f"Calibration{whose}: {calibration_sentence(report.calibration)}"
     if report.extras.baselines is not None and report.extras.baselines.sentences:
         yield report.extras.baselines.sentences[-1]
 

@@ -25,12 +25,16 @@ ONLY_SEEN = (
 )
 NO_HELD_OUT = "No known occurrence lies on the held-out tiles, so there is nothing to show here."
 ALL_LEARNED = (
-    "The model learned from all tiles, so none is held out. What follows is of ground that it saw; "
-    "how well such models do on other ground is told by the cross-validation below."
+    "The model learned from all tiles, so none is held out. The rates here are of ground that it "
+    "saw; how well such models do on other ground is told by the cross-validation below."
 )
 NOT_OF_FOLDS = (
-    "The model learned from all tiles, so none is held out to tell its calibration from. Train "
-    "without --folds to have it told."
+    "The model learned from all tiles, so none is held out to tell its calibration from, and its "
+    "cross-validation does not tell it. Train again to have it told."
+)
+OF_FOLDS = (
+    "The model learned from all tiles, so this is the calibration of the cross-validation's map, "
+    "each tile by a model that never saw it: of models that were made as this one was."
 )
 
 
@@ -51,7 +55,7 @@ def prediction_section(report: Report) -> Html:
         parts.append(
             figure(
                 picture(charts.prediction_area_chart(found), "svg+xml", "Prediction-area plot"),
-                "Prediction-area plot (Yousefi and Carranza 2015) on the held-out tiles. The "
+                f"Prediction-area plot (Yousefi and Carranza 2015) {_where(report)}. The "
                 f"curves cross at a relative density of {found.crossing:.2g}: ground above it is "
                 f"{percent(found.occupied_area)} of the area and holds "
                 f"{percent(found.prediction_rate)} of the occurrences, a normalised density of "
@@ -70,6 +74,13 @@ def prediction_section(report: Report) -> Html:
     }
     heading = element("h3", "Captured by the best ground")
     return joined([*shown, heading, rates_table(captured)])
+
+
+def _where(report: Report) -> str:
+    """The tiles that a map is judged on."""
+    if report.prediction_rate is None:
+        return "of the cross-validation, each tile by a model that never saw it"
+    return "on the held-out tiles"
 
 
 def _band_words(*curves: RateCurve | None) -> str:
@@ -92,7 +103,8 @@ def calibration_section(report: Report) -> Html:
     if found is None:
         folds = report.extras.cross_validation is not None
         return paragraph(NOT_OF_FOLDS if folds else NO_HELD_OUT, "note")
-    banded = report.prediction_rate is not None and report.prediction_rate.enough_tiles
+    judged = report.prediction_rate or report.extras.cross_validation
+    banded = judged is not None and judged.enough_tiles
     band = " The band holds 95 % of what other draws of tiles give." if banded else ""
     shown = figure(
         picture(charts.calibration_chart(found, banded=banded), "svg+xml", "Calibration curve"),
@@ -102,7 +114,10 @@ def calibration_section(report: Report) -> Html:
     )
     sentence = calibration_sentence(found)
     said = [sentence[:1].upper() + sentence[1:]]
-    if found.after is None:
+    if report.prediction_rate is None:
+        said.insert(0, OF_FOLDS)
+        said.append("As no tile is left to fit one on, no temperature is told.")
+    elif found.after is None:
         said.append("The validation tiles hold too little to fit a temperature on.")
     else:
         sharper = "flatter" if found.after.temperature < 1 else "sharper"
