@@ -36,15 +36,17 @@ SMALL = 96  # pixels; smaller images are computed on every pixel
 DENSEST = 0.15  # of the pixels are computed each by itself: those that the best 5 % are among
 
 
-class FlowMethod(Method):
-    """A trained flow."""
-
-    title = "GeoCFM"
-
+class _NetworkMethod(Method):
     def __init__(
         self, network: VelocityNetwork, sampling: SamplingSettings, device: torch.device
     ) -> None:
         self._sampler = FlowSampler(network, sampling, device)
+
+
+class FlowMethod(_NetworkMethod):
+    """A trained flow."""
+
+    title = "GeoCFM"
 
     def look(self, image: Image, truth: SyntheticImage | None, seed: int = 0) -> FlowView:
         """The image encoded, once for draws and density."""
@@ -63,15 +65,10 @@ class FlowMethod(Method):
         }
 
 
-class HeadMethod(Method):
+class HeadMethod(_NetworkMethod):
     """The density head of a trained flow's network, by itself."""
 
     title = title_of(HEAD)
-
-    def __init__(
-        self, network: VelocityNetwork, sampling: SamplingSettings, device: torch.device
-    ) -> None:
-        self._sampler = FlowSampler(network, sampling, device)
 
     def look(self, image: Image, truth: SyntheticImage | None, seed: int = 0) -> DensityView:
         """Its density, in one pass."""

@@ -156,16 +156,12 @@ def _importance(found: Importance, asked: str) -> Html:
     ordered = sorted(found.layers, key=lambda one: -one.loss_nats)
     ends = [end for one in ordered for end in (one.loss_nats, *(one.interval or ()))]
     low, high = min(0.0, *ends), max(0.0, *ends)
-    rows = [
-        [
-            one.layer,
-            f"{one.loss_nats:+.3f}",
-            " to ".join(f"{end:+.3f}" for end in one.interval or ()),
-            _bar(one, low, high),
-        ]
-        for one in ordered
-    ]
     why = found.why_no_interval()
+    intervals = [" to ".join(f"{end:+.3f}" for end in one.interval or ()) for one in ordered]
+    rows = [
+        [one.layer, f"{one.loss_nats:+.3f}", *([] if why else [said]), _bar(one, low, high)]
+        for one, said in zip(ordered, intervals, strict=True)
+    ]
     pale = (
         f"{why} All bars are pale, as without one none can be told from 0."
         if why
@@ -176,7 +172,7 @@ def _importance(found: Importance, asked: str) -> Html:
         f"How much worse the model finds {found.whose} occurrences when a layer is shuffled in "
         f"blocks: nats per occurrence, more is more important. {pale}{asked}"
     )
-    head = ["layer", "loss, nats", "95 % interval", ""]
+    head = ["layer", "loss, nats", *([] if why else ["95 % interval"]), ""]
     return joined([paragraphs([found.sentence(), said]), table(head, rows)])
 
 
