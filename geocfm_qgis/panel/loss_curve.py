@@ -83,7 +83,8 @@ class LossCurve(QWidget):
             return QPointF(x, plot.bottom() - plot.height() * (value - low) / (high - low))
 
         painter.setPen(QPen(TRAINING, 1.2))
-        painter.drawPolyline(QPolygonF([place(*point) for point in self.training]))
+        for stretch in stretches(self.training):
+            painter.drawPolyline(QPolygonF([place(*point) for point in stretch]))
         painter.setPen(Qt.PenStyle.NoPen)
         painter.setBrush(VALIDATION)
         for point in self.validation:
@@ -148,6 +149,16 @@ class LossCurve(QWidget):
             painter.setBrush(colour)
             painter.drawEllipse(QPointF(x + GAP_PX, middle), MARK_PX + 0.5, MARK_PX + 0.5)
             x -= 2 * GAP_PX
+
+
+def stretches(points):
+    """Cut (percent, value) where the percent falls: there the next network of several begins."""
+    found = []
+    for point in points:
+        if not found or point[0] < found[-1][-1][0]:
+            found.append([])
+        found[-1].append(point)
+    return found
 
 
 def _is_number(value):

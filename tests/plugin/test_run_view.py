@@ -11,7 +11,7 @@ from geocfm_qgis import settings
 from geocfm_qgis.engine_client import Progress
 from geocfm_qgis.jobs.engine_job import EngineJob
 from geocfm_qgis.panel.durations import duration_text
-from geocfm_qgis.panel.loss_curve import MOST_POINTS, VALIDATION, LossCurve
+from geocfm_qgis.panel.loss_curve import MOST_POINTS, VALIDATION, LossCurve, stretches
 from geocfm_qgis.panel.run_keeper import RunKeeper
 from geocfm_qgis.panel.run_view import RunView
 from geocfm_qgis.results import opening
@@ -349,3 +349,9 @@ def test_progress_without_a_job_is_shown_as_a_stage(watch):
 )
 def test_spans_of_time(seconds, text):
     assert duration_text(seconds) == text
+
+
+def test_the_next_network_of_several_begins_a_curve_of_its_own():
+    first, second = [(0.0, 9.0), (50.0, 8.0), (50.0, 8.1)], [(1.0, 9.5), (2.0, 9.4)]
+    assert stretches(first + second) == [first, second]
+    assert stretches([]) == []
