@@ -37,7 +37,6 @@ TITLES = {
 ESTIMATORS = {
     "kde": "from draws (kde)",
     "exact": "by the flow integrated backwards (exact)",
-    "head": "by the density head",
 }
 
 
