@@ -39,6 +39,14 @@ class Encoder:
         first = sum(widths[:layer])
         return slice(first, first + widths[layer])
 
+    def presence_channels(self) -> NDArray[np.int64]:
+        """Which channel says whether a channel's layer has data (C,); -1 if none does."""
+        widths = [len(card.classes) if card.categorical else 1 for card in self.layers]
+        values = np.repeat(np.arange(len(widths)), widths)
+        if not self.settings.validity_channels:
+            return np.full(len(values), -1)
+        return np.concatenate([values, np.arange(len(widths))]) + len(values)
+
     def unknown_classes(self, values: NDArray[np.float32]) -> dict[str, tuple[int, int]]:
         """For each class layer: cells whose class has no channel, and all cells with data."""
         valid = data_mask(values, self.settings.zero_is_nodata)

@@ -16,10 +16,12 @@ QUANTILES = 65  # of a channel, between which its ranks are interpolated
 
 
 class CellProcess(nn.Module):
-    """Log intensity, occurrences per cell: intercept + linear . r + r . pairs r.
+    """Log intensity, occurrences per cell: intercept + linear . r + r . pairs r, at most highest.
 
     r are the channels' ranks among the cells that were learned from, of mean 0 and variance 1: what
-    lies beyond them is the highest or lowest there was, and a few extreme values have no pull.
+    lies beyond them is the highest or lowest there was, and a few extreme values have no pull. A
+    layer without data has rank 0, its mean. Ranks that never met there meet in other ground, and
+    their products may be anything: none is richer than the richest cell that was learned from.
     """
 
     intercept: Tensor
@@ -27,6 +29,8 @@ class CellProcess(nn.Module):
     pairs: Tensor
     values: Tensor
     ranks: Tensor
+    presence: Tensor
+    highest: Tensor
 
     def __init__(self, channels: int) -> None:
         super().__init__()
@@ -35,20 +39,25 @@ class CellProcess(nn.Module):
         self.register_buffer("pairs", torch.zeros(channels, channels))
         self.register_buffer("values", torch.zeros(channels, QUANTILES))  # that rise, and
         self.register_buffer("ranks", torch.zeros(channels, QUANTILES))  # their ranks
+        # which channel says whether a channel's layer has data; -1: there is always data
+        self.register_buffer("presence", torch.full((channels,), -1))
+        self.register_buffer("highest", torch.zeros(()))
 
     def forward(self, images: Tensor) -> Tensor:
         """Channels (B, C, H, W) to log intensities (B, H, W)."""
         with full_precision(images.device):
             ranks = self.ranked(images.float().movedim(1, -1))
-            return self.intercept + ranks @ self.linear + ((ranks @ self.pairs) * ranks).sum(-1)
+            logs = self.intercept + ranks @ self.linear + ((ranks @ self.pairs) * ranks).sum(-1)
+            return logs.minimum(self.highest)
 
     def ranked(self, cells: Tensor) -> Tensor:
-        """Channels (..., C) to their ranks."""
+        """Channels (..., C) to their ranks; those of a layer without data are 0."""
         found = [
             _interpolated(cells[..., number].contiguous(), values, ranks)
             for number, (values, ranks) in enumerate(zip(self.values, self.ranks, strict=True))
         ]
-        return torch.stack(found, dim=-1)
+        present = cells[..., self.presence.clamp(min=0)].where(self.presence >= 0, 1)
+        return torch.stack(found, dim=-1) * present
 
 
 def _interpolated(at: Tensor, values: Tensor, ranks: Tensor) -> Tensor:

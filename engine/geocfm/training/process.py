@@ -8,7 +8,7 @@ is also where they have looked: it inherits the bias of exploration.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -27,10 +27,12 @@ MOST_FEATURES = 400  # products are left out rather than make more
 RIDGE = 0.3  # half of it times the squared weights of standardised features, beside the mean log
 # likelihood of an occurrence; by trial on other commodities than those judged (docs/benchmarks.md)
 ITERATIONS = 500
+LEAST_SPREAD = 0.1  # of a term: what only a hundredth of the cells tells apart has little say
 DIGITS = 4  # of a channel, whose standard deviation is about 1
 PROCESS_STREAM = 2**31 + 2  # keeps this chance apart from that of every training step
 
 Rows = NDArray[np.float32]
+PRESENT = np.minimum(np.arange(QUANTILES), 1).astype(np.float32)  # ranks 0 and 1 of 0 and 1
 Floats = NDArray[np.float64]
 
 
@@ -45,31 +47,108 @@ class _Cells:
 
 
 def fit_process(process: CellProcess, region: Region, seed: int) -> None:
-    """Give the process its coefficients; without an occurrence that counts it stays even."""
+    """Give the process its coefficients; without an occurrence that counts it stays even.
+
+    A layer without data stands for the mean of its values, and that it is there may only speak for
+    a cell. So an absent layer makes no cell richer than some value of the layer would.
+    """
     cells = _read_cells(region, seed)
     if not len(cells.present) or not len(cells.sample):
         return
+    presence = region.encoder.presence_channels()
+    process.presence.copy_(torch.from_numpy(presence))
     for channel, column in enumerate(cells.sample.T):
-        values, ranks = _quantiles(column)
+        if presence[channel] == channel:
+            values, ranks = PRESENT, PRESENT
+        else:
+            has_data = cells.sample[:, presence[channel]] > 0 if presence[channel] >= 0 else ...
+            values, ranks = _quantiles(column[has_data])
         process.values[channel] = torch.from_numpy(values)
         process.ranks[channel] = torch.from_numpy(ranks)
+    _centre(process, cells.sample)
     sample, present = (
         process.ranked(torch.from_numpy(rows)).double().numpy()
         for rows in (cells.sample, cells.present)
     )
-    first, second = _products(sample.shape[1], len(present))
-    everywhere, there = (
-        np.hstack([ranks, ranks[:, first] * ranks[:, second]]) for ranks in (sample, present)
+    terms = _Terms.learned(sample, presence, len(present))
+    everywhere, there = terms.of(sample), terms.of(present)
+    mean, spread = everywhere.mean(axis=0), everywhere.std(axis=0).clip(min=LEAST_SPREAD)
+    weights = _most_likely(
+        (there - mean) / spread, cells.weights, (everywhere - mean) / spread, terms.only_positive
     )
-    mean, spread = everywhere.mean(axis=0), everywhere.std(axis=0)
-    spread[spread < 1e-6] = np.inf  # a constant says nothing
-    weights = _most_likely((there - mean) / spread, cells.weights, (everywhere - mean) / spread)
     weights /= spread
-    linear, pairs = np.split(weights, [sample.shape[1]])
-    level = cells.weights.sum() / (np.exp(everywhere @ weights).mean() * cells.in_all)
-    process.intercept.fill_(float(np.log(level)))
+    logs = everywhere @ weights
+    among = np.concatenate([logs, there @ weights])
+    complete = np.concatenate([terms.complete(sample), terms.complete(present)])
+    highest = among[complete if complete.any() else ...].max()
+    level = np.log(cells.weights.sum() / cells.in_all / np.exp(logs.clip(max=highest)).mean())
+    linear, pairs, constant = terms.form(weights)
     process.linear.copy_(torch.from_numpy(linear))
-    process.pairs[first, second] = torch.from_numpy(pairs).float()
+    process.pairs.copy_(torch.from_numpy(pairs))
+    process.intercept.fill_(float(level + constant))
+    process.highest.fill_(float(level + highest))
+
+
+def _centre(process: CellProcess, cells: Rows) -> None:
+    """Give the ranks of values the mean 0 where there is data: what an absent layer has."""
+    ranks = process.ranked(torch.from_numpy(cells)).double()
+    for channel, beside in enumerate(process.presence.tolist()):
+        if beside != channel:
+            with_data = ranks[:, beside].sum() if beside >= 0 else len(ranks)
+            process.ranks[channel] -= ranks[:, channel].sum() / max(float(with_data), 1.0)
+
+
+@dataclass(frozen=True)
+class _Terms:
+    """What the log intensity is a sum of: the ranks, and products of two of those of values.
+
+    A product within a layer is held against its mean where the layer has data, so that an absent
+    layer, whose ranks are 0, stands for that mean there too.
+    """
+
+    presence: NDArray[np.int64]  # (C,) as CellProcess has it
+    first: NDArray[np.int64]  # (P,) channels that are multiplied
+    second: NDArray[np.int64]
+    means: Floats  # (P,)
+
+    @classmethod
+    def learned(cls, ranks: Floats, presence: NDArray[np.int64], occurrences: int) -> _Terms:
+        """As many products as so many occurrences can teach, with their means in cells (N, C)."""
+        valued = np.flatnonzero(presence != np.arange(len(presence)))
+        first, second = (valued[number] for number in _products(len(valued), occurrences))
+        own = (first == second) | ((presence[first] == presence[second]) & (presence[first] >= 0))
+        plain = cls(presence, first, second, np.zeros(len(first)))
+        cells = plain._has_data(ranks)[:, first].sum(axis=0).clip(min=1)
+        return replace(plain, means=own * (ranks[:, first] * ranks[:, second]).sum(axis=0) / cells)
+
+    def of(self, ranks: Floats) -> Floats:
+        """The terms (N, C + P) of cells with such ranks (N, C)."""
+        products = ranks[:, self.first] * ranks[:, self.second]
+        return np.hstack([ranks, products - self.means * self._has_data(ranks)[:, self.first]])
+
+    def complete(self, ranks: Floats) -> NDArray[np.bool_]:
+        """Which cells (N,) have data in every layer."""
+        return np.asarray((self._has_data(ranks) > 0).all(axis=1))
+
+    def form(self, weights: Floats) -> tuple[Floats, Floats, float]:
+        """Weights (C + P,) of the terms as a quadratic form: linear (C,), pairs (C, C), one."""
+        channels = len(self.presence)
+        linear, products = weights[:channels].copy(), weights[channels:]
+        pairs = np.zeros((channels, channels))
+        pairs[self.first, self.second] = products
+        beside = self.presence[self.first]
+        np.subtract.at(linear, beside[beside >= 0], (products * self.means)[beside >= 0])
+        return linear, pairs, -float((products * self.means)[beside < 0].sum())
+
+    @property
+    def only_positive(self) -> NDArray[np.bool_]:
+        """Which terms (C + P,) say that a layer is there."""
+        told = self.presence == np.arange(len(self.presence))
+        return np.concatenate([told, np.zeros(len(self.first), dtype=bool)])
+
+    def _has_data(self, ranks: Floats) -> Floats:
+        """Of each channel (N, C): 1 where its layer has data, else 0."""
+        return np.where(self.presence >= 0, ranks[:, self.presence], 1.0)
 
 
 def _quantiles(column: Rows) -> tuple[Rows, Rows]:
@@ -78,6 +157,8 @@ def _quantiles(column: Rows) -> tuple[Rows, Rows]:
     Ranks are even between -sqrt(3) and sqrt(3): of variance 1. A value that many cells have has the
     mean of theirs, and values nearer than DIGITS are one: else rounding would decide on ranks.
     """
+    if not len(column):
+        return np.zeros(QUANTILES, np.float32), np.zeros(QUANTILES, np.float32)
     shares = np.linspace(0, 1, QUANTILES)
     seen = np.quantile(column, shares, method="nearest").round(DIGITS)
     values, where = np.unique(seen, return_inverse=True)
@@ -96,7 +177,9 @@ def _products(channels: int, occurrences: int) -> tuple[NDArray[np.int64], NDArr
     return first, second
 
 
-def _most_likely(present: Floats, weights: Floats, everywhere: Floats) -> Floats:
+def _most_likely(
+    present: Floats, weights: Floats, everywhere: Floats, only_positive: NDArray[np.bool_]
+) -> Floats:
     """Weights (F,) of the features: where occurrences lie among all cells, held by the ridge."""
     mean = (weights / weights.sum()) @ present
 
@@ -109,7 +192,14 @@ def _most_likely(present: Floats, weights: Floats, everywhere: Floats) -> Floats
         return value, shares @ everywhere / total - mean + RIDGE * values
 
     start = np.zeros(present.shape[1])
-    found = minimize(loss, start, jac=True, method="L-BFGS-B", options={"maxiter": ITERATIONS})
+    bounds = [(0.0 if held else None, None) for held in only_positive]
+    found = minimize(
+        *(loss, start),
+        jac=True,
+        method="L-BFGS-B",
+        bounds=bounds,
+        options={"maxiter": ITERATIONS},
+    )
     return np.asarray(found.x)
 
 

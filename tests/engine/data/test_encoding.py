@@ -42,6 +42,13 @@ def test_without_validity_channels():
     np.testing.assert_array_equal(channels, encode()[0][:4])
 
 
+def test_each_channel_knows_which_one_says_that_its_layer_has_data():
+    told = Encoder((MAG, ROCK), WindowSettings()).presence_channels()
+    assert told.tolist() == [4, 5, 5, 5, 4, 5]
+    without = Encoder((MAG, ROCK), WindowSettings(validity_channels=False))
+    assert without.presence_channels().tolist() == [-1] * 4
+
+
 def test_zero_as_no_data():
     channels, footprint = encode(zero_is_nodata=True)
     assert channels[:, 1, 1].tolist() == [0] * 6

@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
 import numpy as np
 import pytest
 import torch
-from geocfm.data.region import Region
+from geocfm.data.region import Region, prepare_region
 from geocfm.data.split import TRAIN
+from geocfm.geo.occurrences import Occurrences, read_occurrences
+from geocfm.geo.rasters import Stack, find_layers
 from geocfm.model.process import CellProcess
+from geocfm.model.settings import WindowSettings
 from geocfm.training.process import _products, _quantiles, fit_process
 from numpy.typing import NDArray
 from scipy.stats import rankdata
+from small_data import COLUMNS, NO_DATA, ROWS, UTM, SmallRegion, write_raster
 
 
 def intensity(process: CellProcess, region: Region) -> NDArray[np.float64]:
@@ -25,6 +33,33 @@ def fitted(region: Region, seed: int = 1) -> NDArray[np.float64]:
     process = CellProcess(len(channels))
     fit_process(process, region, seed)
     return intensity(process, region)
+
+
+@pytest.fixture(params=[12, 500], ids=["few occurrences", "many"])
+def holed(
+    small_region: SmallRegion, tmp_path: Path, request: pytest.FixtureRequest
+) -> Iterator[Region]:
+    """Three layers that each miss other cells: some everywhere, most of them off training tiles."""
+    generator = np.random.default_rng(5)
+    row, col = np.mgrid[:ROWS, :COLUMNS]
+    layers = {
+        "height": np.hypot(row - 60, col - 50) + generator.normal(size=row.shape),
+        "rock": (row // 9 + col // 7) % 4,
+        "counts": generator.poisson(2 + row / 30),
+    }
+    chance = generator.random((3, ROWS, COLUMNS))
+    for values, drawn, share in zip(layers.values(), chance, (0.02, 0.2, 0.004), strict=True):
+        values[(drawn < share) | ((col > 80) & (drawn < 0.6))] = NO_DATA
+    rasters = [
+        str(write_raster(tmp_path / f"{name}.tif", values.astype(np.float32), UTM))
+        for name, values in layers.items()
+    ]
+    points = generator.random((request.param, 2)) * (40, ROWS)
+    with Stack(find_layers(rasters, ["rock"]), UTM) as stack:
+        known = read_occurrences(small_region.occurrences, UTM)
+        found: Occurrences = replace(known, points=points, ids=np.arange(len(points)))
+        settings = WindowSettings(size=16, tile=20)
+        yield prepare_region(stack, found, settings, lambda done, total: None)
 
 
 def cells_of(region: Region, role: int) -> NDArray[np.bool_]:
@@ -73,6 +108,46 @@ def test_more_occurrences_allow_more_products() -> None:
     assert len(_products(5, 10)[0]) == 5
     assert len(_products(5, 80)[0]) == 15
     assert len(_products(60, 10_000)[0]) == 60  # all pairs would be too many
+
+
+def test_no_absent_layer_makes_a_cell_richer_than_some_value_of_it_would(holed: Region) -> None:
+    encoder = holed.encoder
+    channels, footprint = encoder.encode(holed.read(holed.grid.window()))
+    process = CellProcess(len(channels))
+    fit_process(process, holed, 1)
+    presence = encoder.presence_channels()
+    rows = torch.from_numpy(channels[:, footprint].T)
+    trained = torch.from_numpy(channels[:, footprint & cells_of(holed, TRAIN)].T)
+    found = process(rows.T[None, :, :, None])[0, :, 0]
+    for layer in range(3):
+        own = torch.from_numpy(np.flatnonzero(presence == presence[-3 + layer]))
+        absent = rows[:, own[-1]] == 0
+        assert 10 < absent.sum() < len(rows)
+        best = torch.full((int(absent.sum()),), -torch.inf)
+        seen = trained[trained[:, own[-1]] > 0][:, own].unique(dim=0)
+        for values in seen[torch.linspace(0, len(seen) - 1, 33).long()]:
+            filled = rows[absent]
+            filled[:, own] = values
+            best = best.maximum(process(filled.T[None, :, :, None])[0, :, 0])
+        assert (found[absent] <= best + 0.01).all()
+    whole = (rows[:, torch.from_numpy(presence[-3:])] > 0).all(dim=1)
+    assert found.max() <= process.highest
+    assert process(trained.T[None, :, :, None]).max() == pytest.approx(float(process.highest))
+    assert found[~whole].max() <= found[whole].max() + 1e-4
+
+
+def test_ground_unlike_any_is_no_richer_than_the_richest_that_was_learned_from(
+    holed: Region,
+) -> None:
+    channels, footprint = holed.encoder.encode(holed.read(holed.grid.window()))
+    process = CellProcess(len(channels))
+    fit_process(process, holed, 1)
+    learned = channels[:, footprint & cells_of(holed, TRAIN)]
+    generator = torch.Generator().manual_seed(2)
+    strange = 9 * torch.randn((1, len(channels), 200, 50), generator=generator)
+    strange[:, -3:] = 1
+    highest = process(torch.from_numpy(learned)[None, :, :, None]).max()
+    assert process(strange).max() <= highest + 1e-4
 
 
 @pytest.mark.parametrize("east", [1.0, 5.0], ids=["alike", "the east counts five times"])
