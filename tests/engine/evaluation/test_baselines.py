@@ -250,6 +250,20 @@ def test_the_process_bends_where_maxent_would() -> None:
     assert few.settings()["features"] == ["linear", "quadratic"]
 
 
+def test_no_cell_is_richer_for_the_process_than_the_richest_it_learned_from() -> None:
+    generator = np.random.default_rng(1)
+    channels = generator.standard_normal((3, 80, 80)).astype(np.float32)
+    channels[2] = 1  # a layer that is there, but for some cells, without an occurrence
+    channels[:, 0, :6] = [[3.0] * 6, [0.0] * 6, [0.0] * 6]
+    points = draw_from(np.exp(channels[0] + channels[1]).astype(float), 300, generator)
+    image = Image(channels, np.ones((80, 80), dtype=bool), points[points[:, 1] > 1])
+    process = PoissonProcess()
+    process.fit(Images(image), effort())
+    strange = np.stack(np.meshgrid([-4, 0, 4], [-4, 0, 4], [0, 1]), axis=-1).reshape(-1, 3)
+    learned = process.score_rows(channels.reshape(3, -1).T)
+    assert process.score_rows(strange.astype(np.float32)).max() <= learned.max() * (1 + 1e-9)
+
+
 def isotropic(places: NDArray[np.float64]) -> gaussian_kde:
     """scipy's KDE, whose kernel has the covariance of the points, with a round one."""
     kde = gaussian_kde(places.T)

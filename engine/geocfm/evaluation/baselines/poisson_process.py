@@ -87,6 +87,7 @@ class PoissonProcess(CellBaseline):
     def __init__(self, classes: tuple[str, ...] = tuple(FEATURE_CLASSES)) -> None:
         self._allowed = classes
         self._features: CellFeatures | None = None
+        self._highest = np.inf
 
     def fit(self, images: TrainingImages, effort: Effort) -> None:
         """Presences against a weighted sample of all cells with data."""
@@ -126,6 +127,8 @@ class PoissonProcess(CellBaseline):
             warnings.simplefilter("ignore", LinAlgWarning)
             positive = np.arange(len(weight)) < len(rows)
             self._process = process.fit(features, positive, sample_weight=weight)
+        # products of values that never met in what was learned may be anything
+        self._highest = float(self._process.decision_function(features).max())
 
     def settings(self) -> dict[str, object]:
         """Features, weights and regularisation."""
@@ -144,8 +147,11 @@ class PoissonProcess(CellBaseline):
         }
 
     def score_rows(self, rows: Rows) -> NDArray[np.float64]:
-        """Occurrences expected in each cell (N,): W exp(eta) of the logistic regression."""
+        """Occurrences expected in each cell (N,): W exp(eta) of the logistic regression.
+
+        No cell is richer than the richest that was learned from.
+        """
         if self._features is None:
             raise RuntimeError("the process is not fitted")
         log_odds = self._process.decision_function(self._features(rows))
-        return BACKGROUND_WEIGHT * np.exp(log_odds)
+        return BACKGROUND_WEIGHT * np.exp(np.minimum(log_odds, self._highest))
