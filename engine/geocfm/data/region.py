@@ -75,10 +75,15 @@ class Region:
         return Window(int(start[0]), int(start[1]), self.plan.size, self.plan.size)
 
     def with_split(self, split: Split) -> Region:
-        """The same tiles with other roles: statistics and windows follow them."""
+        """The same tiles with other roles: statistics, windows and weights follow them."""
+        effort = self.effort
+        if effort is not None:
+            effort = effort.learned_from(split.role_of_points(self.points) == TRAIN)
         return replace(
             self,
             split=split,
+            weights=self.weights if effort is None else effort.weights,
+            effort=effort,
             layer_cards=self.scan.layer_cards(self.stack.layers, split),
             starts=_learning_windows(
                 self.grid, self.plan, self.points, split, self.scan, self.settings

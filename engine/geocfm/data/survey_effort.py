@@ -29,6 +29,7 @@ class SurveyEffort:
 
     source: str
     alignment: str
+    efforts: NDArray[np.float64]  # (N,), NaN where it is unknown
     weights: NDArray[np.float64]  # (N,), of mean 1 over the training occurrences
     floor: float | None  # none: no training occurrence has an effort
     training: int  # occurrences that the model learns from
@@ -40,6 +41,10 @@ class SurveyEffort:
     def extreme(self) -> bool:
         """Whether a few occurrences outweigh all others."""
         return self.effective < EXTREME * self.training
+
+    def learned_from(self, training: NDArray[np.bool_]) -> SurveyEffort:
+        """The same effort where others of the occurrences (N,) are learned."""
+        return _weighed(self.source, self.alignment, self.efforts, training)
 
     @property
     def card(self) -> EffortCard:
@@ -72,11 +77,18 @@ def survey_effort(
     stack: Stack, points: NDArray[np.float64], training: NDArray[np.bool_]
 ) -> SurveyEffort:
     """Weigh occurrences (N, 2) by the one layer of the stack; training (N,): which are learned."""
-    effort = effort_at(stack, points)
+    source, alignment = PurePath(stack.layers[0].path).name, stack.alignments[0].sentence
+    return _weighed(source, alignment, effort_at(stack, points), training)
+
+
+def _weighed(
+    source: str, alignment: str, effort: NDArray[np.float64], training: NDArray[np.bool_]
+) -> SurveyEffort:
     weights, floor = effort_weights(effort, training)
     return SurveyEffort(
-        source=PurePath(stack.layers[0].path).name,
-        alignment=stack.alignments[0].sentence,
+        source=source,
+        alignment=alignment,
+        efforts=effort,
         weights=weights,
         floor=floor,
         training=int(training.sum()),

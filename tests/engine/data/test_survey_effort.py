@@ -14,7 +14,7 @@ from geocfm.data.patches import count_image, repeated_weights
 from geocfm.data.preflight import NO_EFFORT, inspect_region
 from geocfm.data.region import Region
 from geocfm.data.region_batches import RegionBatches, read_example
-from geocfm.data.split import TRAIN
+from geocfm.data.split import TRAIN, fold_splits
 from geocfm.data.survey_effort import (
     LEAST_FLOOR,
     effective_number,
@@ -142,6 +142,21 @@ def test_a_region_carries_weights_to_every_point_of_a_batch(
     assert gaps.min(axis=1).max() < 1e-4
     np.testing.assert_allclose(batch.weights, region.weights[gaps.argmin(axis=1)], rtol=1e-6)
     assert len(torch.unique(batch.weights)) > 3
+
+
+def test_other_training_tiles_weigh_the_occurrences_anew(make_region: Make, write: Write) -> None:
+    """What a fold's test tiles know of the effort must not reach its weights."""
+    region = make_region(effort=write(slanting()))
+    efforts = slanting().astype(np.float32)[0, region.points[:, 0].astype(int)].astype(float)
+    for split in fold_splits(region.split, region.points, 3, region.settings):
+        fold = region.with_split(split)
+        training = split.role_of_points(region.points) == TRAIN
+        expected, floor = effort_weights(efforts, training)
+        np.testing.assert_allclose(fold.weights, expected)
+        assert fold.effort is not None
+        assert fold.effort.floor == pytest.approx(floor)
+        assert fold.effort.card.training == training.sum()
+        assert not np.allclose(fold.weights, region.weights)
 
 
 def test_noise_and_windows_do_not_depend_on_the_weights(make_region: Make, write: Write) -> None:
