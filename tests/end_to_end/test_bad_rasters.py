@@ -337,14 +337,14 @@ def test_a_raster_that_breaks_off_during_training_is_named(
     path = write_raster(tmp_path / "more.tif", NOISE, UTM, **CUT)
     monkeypatch.setattr("geocfm.data.scan.CACHE_BYTES", 0)
     monkeypatch.setattr("geocfm.geo.layers.CACHE_MB", 0)
-    member_network = learn.member_network
+    ensemble_of = learn.ensemble_of
 
     def cut_the_raster(*arguments: Any) -> Any:
-        network = member_network(*arguments)
+        ensemble = ensemble_of(*arguments)
         path.write_bytes(path.read_bytes()[:5000])
-        return network
+        return ensemble
 
-    monkeypatch.setattr(learn, "member_network", cut_the_raster)
+    monkeypatch.setattr(learn, "ensemble_of", cut_the_raster)
     out = tmp_path / "m.safetensors"
     options = ("--raster", path, "--occurrences", small_region.occurrences, *TINY)
     train = ("train", *small_region.raster_options, *options, "--iterations", 2, "--out", out)

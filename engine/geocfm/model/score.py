@@ -22,17 +22,14 @@ class PixelScore(nn.Conv2d):
 
     The stem put the pixels' values into channels, so the cell knows them apart. One logit a cell,
     interpolated between, would round off what is narrower than a cell: 0.2 nats on thin arcs.
-    At first all pixels of a cell have one logit: else a lattice of chance lies over every map whose
-    training is short, which cost 0.1 nats and more on real regions (docs/benchmarks.md).
+    At first all logits are 0: a new head says nothing, and what it corrects stays as it is.
     """
 
     def __init__(self, settings: NetworkSettings) -> None:
         super().__init__(settings.features, settings.stem**2, 1)
         self._stem = settings.stem
-        assert self.bias is not None
-        with torch.no_grad():
-            for parameter in (self.weight, self.bias):
-                parameter.copy_(parameter[:1].expand_as(parameter).clone())
+        for parameter in self.parameters():
+            nn.init.zeros_(parameter)
 
     def forward(self, features: Tensor, size: torch.Size) -> Tensor:  # type: ignore[override]
         """Features (B, D, h, w) to logits (B, H, W) of the pixels."""

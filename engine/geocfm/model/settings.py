@@ -130,7 +130,9 @@ class TrainingSettings(_Settings):
     A run ends with its iterations or its minutes, whichever comes first.
     """
 
-    iterations: int | None = Field(None, ge=1)
+    iterations: int | None = Field(
+        None, ge=0, description="steps; 0: the network stays what it begins as, which is nothing"
+    )
     minutes: float | None = Field(None, gt=0)
     batch: int = Field(8, ge=1, description="windows in a step")
     optimiser: Literal["adamw", "muon"] = Field(

@@ -67,8 +67,8 @@ class CrossValidation:
 
     @property
     def iterations(self) -> int:
-        """What validation chose, in the middle of all trainings."""
-        return max(1, round(median(self.best_iterations)))
+        """What validation chose, in the middle of all trainings; 0 if what they began with."""
+        return round(median(self.best_iterations))
 
     def sentences(self) -> list[str]:
         """What came out, for people."""
@@ -85,7 +85,10 @@ class CrossValidation:
             f"occurrences, each mapped by a model that had not seen its tile; area under the "
             f"curve {under.value:.2f}.",
             f"Validation chose {self.iterations} iterations; the model is now trained on all "
-            "tiles for as many.",
+            "tiles for as many."
+            if self.iterations
+            else "Validation chose what the networks began with: they added nothing here, and the "
+            "model is what single cells say of all tiles.",
         ]
 
     def to_dict(self) -> dict[str, Any]:
@@ -120,15 +123,12 @@ def cross_validate(
         fold = region.with_split(split)
         own = folder / f"fold-{number + 1}"
         networks = []
-        for member in ensemble_of(fold, members, seed):
+        described = card(fold, Snapshot({}, 0, {}))
+        for member in ensemble_of(fold, settings, described.channels, members, seed):
             title = f"Training fold {number + 1} of {folds}"
             if members > 1:
                 title += f", member {member.number + 1}"
-            described = card(fold, Snapshot({}, 0, {}))
-            snapshot = fit_member(
-                *(member, settings, described.channels, device),
-                *(own / f"member-{member.number}", reporter, title),
-            )
+            snapshot = fit_member(member, device, own / f"member-{member.number}", reporter, title)
             best.append(snapshot.iteration)
             networks.append(_network(snapshot, described, device))
         checkpoint = Checkpoint(tuple(networks), card(fold, snapshot))

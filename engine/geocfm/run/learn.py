@@ -58,7 +58,6 @@ from geocfm.training.losses import flow_loss
 from geocfm.training.members import (
     ensemble_of,
     fit_member,
-    member_network,
     share_of_budget,
     with_iterations,
 )
@@ -205,9 +204,9 @@ def run_train(job: TrainJob, place: Workplace, reporter: Reporter) -> None:
             _preview(place.folder / "preview.png", region, example, device, job.seed)
             place.deliver("preview.png", preview_path)
 
-        ensemble = ensemble_of(region, job.ensemble, job.seed)
         channels = card(Snapshot({}, 0, {})).channels
-        network = member_network(ensemble[0], settings, channels)
+        ensemble = ensemble_of(region, settings, channels, job.ensemble, job.seed)
+        network = ensemble[0].network()
         weights = sum(parameter.numel() for parameter in network.parameters())
         reporter.note(
             f"Training preset '{settings.preset}' ({weights / 1e6:.2f} million weights) on "
@@ -245,8 +244,7 @@ def run_train(job: TrainJob, place: Workplace, reporter: Reporter) -> None:
             keep(*members)  # what there is if this one is interrupted
             members.append(
                 fit_member(
-                    *(member, settings, channels, device),
-                    *(place.folder / f"member-{member.number}", reporter),
+                    *(member, device, place.folder / f"member-{member.number}", reporter),
                     f"Training member {member.number + 1}",
                 )
             )
@@ -261,6 +259,11 @@ def run_train(job: TrainJob, place: Workplace, reporter: Reporter) -> None:
             f"{result.last.iteration} iterations in {result.seconds / 60:.1f} minutes; best at "
             f"iteration {best.iteration}{_validation(best)}."
         )
+        if not best.iteration:
+            reporter.note(
+                "No step of the training was better than its beginning: the network adds nothing "
+                f"to {'what single cells say' if settings.network.process else 'an even density'}."
+            )
         try:
             report = report_on_training(
                 job, region, "best", log_file, pooled, device, place, reporter
@@ -358,7 +361,7 @@ def make_card(
             source=job.occurrences.name,
             where=tuple(job.where),
             counts=found.occurrences,
-            effort=found.effort,
+            effort=None if region.effort is None else region.effort.card,
         ),
         seed=job.seed,
         iterations=snapshot.iteration,
@@ -374,7 +377,7 @@ def describe_budget(settings: Settings) -> str:
     """How long a training may last, as a part of a sentence."""
     minutes, iterations = settings.training.minutes, settings.training.iterations
     bounds = []
-    if iterations:
+    if iterations is not None:
         bounds.append(f"{iterations:,} iterations")
     if minutes:
         bounds.append(f"{minutes:g} {'minute' if minutes == 1 else 'minutes'}")

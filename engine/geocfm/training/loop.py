@@ -64,7 +64,9 @@ def train(
     budget = Budget(
         settings.iterations, None if settings.minutes is None else settings.minutes * 60
     )
-    if earlier is not None:
+    if earlier is None:
+        run.judge()  # what it begins with may remain the best
+    else:
         run.restore(earlier)
     stage = reporter.stage(title)
     start = time.monotonic() - run.seconds
@@ -75,13 +77,13 @@ def train(
             while budget.spent(run.iteration, run.seconds) < 1 and not stopped_early:
                 batch = run.next_batch(ahead)
                 run.seconds = time.monotonic() - start
-                rate = learning_rate(budget.spent(run.iteration, run.seconds), settings)
+                rate = learning_rate(budget.spent(run.iteration + 1, run.seconds), settings)
                 value = run.step(batch, rate)
                 run.seconds = time.monotonic() - start
                 spent = budget.spent(run.iteration, run.seconds)
                 run.write_log(value)
                 if not math.isfinite(value):
-                    raise _broken(run.iteration + 1, value, run.best)
+                    raise _broken(run.iteration + 1, value, run.learned)
                 every = settings.validate_every
                 due = run.iteration % every == 0 if every else spent >= run.next_validation
                 if due or spent >= 1:
@@ -97,17 +99,20 @@ def train(
     except Cancelled:
         if run.iteration:
             save(run.state())
+            run.judge()  # after the state: going on from it knows nothing of this
             keep(run.best or run.snapshot())
         raise
     except UserError:
-        if run.best is not None:
-            keep(run.best)
+        if run.learned is not None:
+            keep(run.learned)
         raise
     if stopped_early:
         stage(100, 100, **run.figures())
     last = run.snapshot()
-    if run.best is None:
-        raise _broken(last.iteration, _score(last), None)
+    if run.best is None or not math.isfinite(_score(last)):
+        if run.learned is not None:
+            keep(run.learned)
+        raise _broken(last.iteration, _score(last), run.learned)
     save(run.state())
     return TrainingResult(run.best, last, run.seconds, run.waited, stopped_early)
 
@@ -198,20 +203,25 @@ class _Run(Generic[Network]):
         self.smooth_loss = value if self.iteration == 1 else 0.95 * self.smooth_loss + 0.05 * value
         return value
 
+    @property
+    def learned(self) -> Snapshot | None:
+        """The best so far, if it is more than the run began with."""
+        return self.best if self.best is not None and self.best.iteration else None
+
     def judge(self) -> None:
         """Validate the averaged weights, and remember them if they are the best so far."""
         now = self.snapshot()
         if "validation_loss" in now.metrics:
             self.write_log(validation=now.metrics["validation_loss"])
         score = _score(now)
-        if math.isfinite(score) and (self.best is None or score <= _score(self.best)):
+        if math.isfinite(score) and (self.best is None or score < _score(self.best)):
             self.best, self.without_gain = now, 0
         else:
             self.without_gain += 1
 
     def snapshot(self) -> Snapshot:
         """The averaged weights as they are, with their validation loss."""
-        metrics = {"training_loss": self.smooth_loss}
+        metrics = {"training_loss": self.smooth_loss} if self.iteration else {}
         if self._validation:
             metrics["validation_loss"] = self._validate()
         return Snapshot(_copies(self.averaged.network.state_dict()), self.iteration, metrics)

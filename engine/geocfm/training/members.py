@@ -15,6 +15,7 @@ from geocfm.data.split import TRAIN
 from geocfm.errors import UserError
 from geocfm.events import Reporter
 from geocfm.model.network import VelocityNetwork, new_network
+from geocfm.model.process import CellProcess
 from geocfm.model.settings import Settings
 from geocfm.training.fit import fit_network
 from geocfm.training.losses import flow_loss
@@ -29,23 +30,43 @@ SEED_STEP = 1_000_003  # between members, so that the seeds of two ensembles do 
 class Member:
     """One network of an ensemble: its number, its seed, and the region as it sees it.
 
-    whole: the region with every occurrence, which the process of its cells is learned from. A
-    choice of blocks cost the process more than a network (docs/benchmarks.md).
+    process: of single cells, which all members share. It is learned from every occurrence: a choice
+    of blocks cost it more than a network (docs/benchmarks.md).
     """
 
     number: int
     seed: int
     region: Region
-    whole: Region
+    settings: Settings
+    channels: int
+    process: CellProcess | None
+
+    def network(self) -> VelocityNetwork:
+        """The network before it learns."""
+        network = new_network(self.channels, self.settings, self.seed)
+        if self.process is not None:
+            network.process.load_state_dict(self.process.state_dict())
+        return network
 
 
-def ensemble_of(region: Region, count: int, seed: int) -> list[Member]:
+def ensemble_of(
+    region: Region, settings: Settings, channels: int, count: int, seed: int
+) -> list[Member]:
     """So many members; one alone sees the region as it is."""
+    if settings.network.count:
+        raise UserError(
+            "network.count is of models from before, and is not learned any more.",
+            "Leave it out: network.process tells how many occurrences a window holds.",
+        )
+    process = None
+    if settings.network.process:
+        process = CellProcess(channels)
+        fit_process(process, region, seed)
     seeds = [seed + SEED_STEP * number for number in range(count)]
-    if count == 1:
-        return [Member(0, seed, region, region)]
+    seen = [region] if count == 1 else [bootstrapped(region, own) for own in seeds]
     return [
-        Member(number, own, bootstrapped(region, own), region) for number, own in enumerate(seeds)
+        Member(number, own, sees, settings, channels, process)
+        for number, (own, sees) in enumerate(zip(seeds, seen, strict=True))
     ]
 
 
@@ -85,35 +106,16 @@ def with_iterations(settings: Settings, iterations: int) -> Settings:
     return settings.model_copy(update={"training": training})
 
 
-def member_network(member: Member, settings: Settings, channels: int) -> VelocityNetwork:
-    """A member's network before it learns: it knows the process of the region's cells."""
-    if settings.network.count:
-        raise UserError(
-            "network.count is of models from before, and is not learned any more.",
-            "Leave it out: network.process tells how many occurrences a window holds.",
-        )
-    network = new_network(channels, settings, member.seed)
-    if settings.network.process:
-        fit_process(network.process, member.whole, member.seed)
-    return network
-
-
 def fit_member(
-    member: Member,
-    settings: Settings,
-    channels: int,
-    device: torch.device,
-    folder: Path,
-    reporter: Reporter,
-    title: str,
+    member: Member, device: torch.device, folder: Path, reporter: Reporter, title: str
 ) -> Snapshot:
     """Train a member in a folder of its own; an interrupted training goes on there."""
-    network = member_network(member, settings, channels)
+    training = member.settings.training
     result = fit_network(
-        RegionBatches(member.region, settings.training, member.seed),
-        network,
-        partial(flow_loss, density_weight=settings.training.density_weight),
-        settings.training,
+        RegionBatches(member.region, training, member.seed),
+        member.network(),
+        partial(flow_loss, density_weight=training.density_weight),
+        training,
         member.seed,
         device,
         reporter,

@@ -23,6 +23,7 @@ from geocfm.model.settings import Settings, change_settings
 from geocfm.run.learn import choose_settings, open_region
 from geocfm.training.loop import TrainingResult, train
 from geocfm.training.losses import flow_loss
+from geocfm.training.members import with_iterations
 from geocfm.training.resume import (
     STATE,
     RunState,
@@ -104,11 +105,12 @@ def start(region: Region, settings: Settings) -> Start:
         each: Callable[[Run], None] = lambda run: None,
         into: Run | None = None,
         earlier: RunState | None = None,
+        settings: Settings = settings,
         **changes: Any,
     ) -> Run:
         run = into or Run()
         texts = {f"training.{name}": str(value) for name, value in changes.items()}
-        chosen = change_settings(settings, texts)
+        chosen = change_settings(settings, texts) if texts else settings
         channels = 2 * len(region.stack.layers)
 
         def save(state: RunState) -> None:
@@ -160,7 +162,7 @@ def test_the_first_weights_depend_on_the_seed_alone(settings: Settings) -> None:
 
 def test_the_best_has_ever_lower_validation_losses(start: Start) -> None:
     run = start(iterations=20, validate_every=2, save_every=0)
-    assert [iteration for iteration, _ in run.validations] == list(range(2, 21, 2))
+    assert [iteration for iteration, _ in run.validations] == list(range(0, 21, 2))
     bests = [state.best for state in run.states if state.best]
     losses = [best.metrics["validation_loss"] for best in bests]
     assert losses == sorted(losses, reverse=True)
@@ -237,8 +239,8 @@ def test_stops_early_when_validation_no_longer_improves(start: Start) -> None:
     assert run.result.stopped_early
     losses = [loss for _, loss in run.validations]
     assert losses.index(min(losses)) == len(losses) - 1 - 3
-    assert run.result.last.iteration == len(losses) < 300
-    assert run.result.best.iteration == len(losses) - 3
+    assert run.result.last.iteration == len(losses) - 1 < 300
+    assert run.result.best.iteration == len(losses) - 1 - 3
 
 
 def test_no_patience_means_no_early_stop(start: Start) -> None:
@@ -289,8 +291,7 @@ def test_a_broken_loss_is_explained_and_only_good_weights_are_kept(
     for snapshot in run.kept:
         assert math.isfinite(snapshot.metrics["validation_loss"])
         assert all(torch.isfinite(tensor).all() for tensor in snapshot.weights.values())
-    if warm_up:  # its first step has a rate of 0 and leaves good weights
-        assert run.kept
+    assert all(snapshot.iteration for snapshot in run.kept)  # what it began with is no model
 
 
 def test_cancelling_keeps_the_best_so_far(start: Start) -> None:
@@ -303,16 +304,46 @@ def test_cancelling_keeps_the_best_so_far(start: Start) -> None:
             validate_every=2,
             save_every=0,
         )
-    assert [snapshot.iteration for snapshot in run.kept] == [2]
+    losses = dict(run.validations)
+    assert list(losses) == [0, 2, 3]  # the last when it was cancelled
+    assert [snapshot.iteration for snapshot in run.kept] == [min(losses, key=losses.__getitem__)]
     assert [state.position.iteration for state in run.states] == [1, 2, 3]
 
 
-def test_cancelling_before_the_first_validation_keeps_what_there_is(start: Start) -> None:
+def test_what_a_run_begins_with_may_be_its_best(start: Start) -> None:
+    run = start(iterations=6, validate_every=2, learning_rate=0.5, warm_up=0)
+    assert run.result is not None
+    assert run.result.best.iteration == 0
+    assert run.validations[0][0] == 0
+    assert run.result.best.metrics == {"validation_loss": run.validations[0][1]}
+    assert min(loss for _, loss in run.validations[1:]) > run.validations[0][1]
+
+
+def test_the_first_step_learns(start: Start) -> None:
+    run = start(iterations=20, validate_every=1, ema=0)
+    rates = [row["learning_rate"] for row in run.log if "loss" in row]
+    assert rates[0] > 0
+    assert run.validations[0][1] != run.validations[1][1]
+
+
+def test_no_iterations_leave_what_it_began_with(start: Start, settings: Settings) -> None:
+    run = start(iterations=1)
+    none = start(settings=with_iterations(settings, 0))
+    assert none.result is not None
+    assert none.result.best.iteration == none.result.last.iteration == 0
+    assert none.validations == run.validations[:1]
+
+
+def test_cancelling_before_the_first_validation_keeps_the_better_of_start_and_now(
+    start: Start,
+) -> None:
     run = Run()
     run.cancelled.set()
     with pytest.raises(Cancelled):
         start(into=run, iterations=500, validate_every=400)
-    assert [snapshot.iteration for snapshot in run.kept] == [1]
+    losses = dict(run.validations)
+    assert list(losses) == [0, 1]
+    assert [snapshot.iteration for snapshot in run.kept] == [min(losses, key=losses.__getitem__)]
     assert "validation_loss" in run.kept[0].metrics
 
 
@@ -345,7 +376,7 @@ def test_without_validation_windows_the_last_weights_are_kept(
         lambda snapshot: None,
         lambda network: None,
     )
-    assert {state.best.iteration for state in states if state.best} == {2, 4, 6, 8}
+    assert {state.best.iteration for state in states if state.best} == {0, 2, 4, 6, 8}
     assert same(result.best, result.last)
     told = [line["values"] for line in json_lines(events.getvalue())]
     assert all(values.keys() == {"loss"} for values in told)

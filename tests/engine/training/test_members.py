@@ -12,7 +12,6 @@ from geocfm.model.settings import PRESETS, change_settings
 from geocfm.training.members import (
     bootstrapped,
     ensemble_of,
-    member_network,
     share_of_budget,
     with_iterations,
 )
@@ -21,18 +20,18 @@ TINY = change_settings(PRESETS["quick"], {"network.width": "8", "network.feature
 
 
 def test_one_member_sees_the_region_as_it_is(region: Region) -> None:
-    (only,) = ensemble_of(region, 1, 5)
+    (only,) = ensemble_of(region, TINY, 6, 1, 5)
     assert only.region is region
     assert only.seed == 5
 
 
 def test_members_have_seeds_and_choices_of_their_own(region: Region) -> None:
-    members = ensemble_of(region, 3, 5)
+    members = ensemble_of(region, TINY, 6, 3, 5)
     assert members[0].seed == 5
     assert len({member.seed for member in members}) == 3
     weights = [tuple(member.region.weights) for member in members]
     assert len(set(weights)) == 3
-    assert weights == [tuple(m.region.weights) for m in ensemble_of(region, 3, 5)]
+    assert weights == [tuple(m.region.weights) for m in ensemble_of(region, TINY, 6, 3, 5)]
 
 
 def test_blocks_of_training_occurrences_are_drawn_with_replacement(region: Region) -> None:
@@ -62,18 +61,25 @@ def test_trainings_share_the_minutes_or_take_the_iterations_that_were_found() ->
     assert (found.iterations, found.minutes, found.patience) == (33, None, 0)
 
 
-def test_members_share_the_process_of_the_region_but_for_chance(region: Region) -> None:
-    first, second = ensemble_of(region, 2, 5)
-    channels = len(region.encoder.encode(region.read(region.window(np.array([0, 0]))))[0])
-    networks = [member_network(member, TINY, channels) for member in (first, second, first)]
-    slopes = [network.process.linear for network in networks]
-    assert slopes[0].any()
-    assert torch.equal(slopes[0], slopes[2])
-    assert first.whole is second.whole is region
-    torch.testing.assert_close(slopes[0], slopes[1], rtol=0.1, atol=0.05)
+def test_members_share_the_process_of_the_region(region: Region) -> None:
+    networks = [member.network() for member in ensemble_of(region, TINY, 6, 3, 5)]
+    alone = ensemble_of(region, TINY, 6, 1, 5)[0].network()
+    states = [network.process.state_dict() for network in (*networks, alone)]
+    assert states[0]["linear"].any()
+    for state in states[1:]:
+        assert all(torch.equal(state[name], states[0][name]) for name in state)
+    first, second = (network.unet.state_dict() for network in networks[:2])
+    assert not all(torch.equal(first[name], second[name]) for name in first)
+
+
+def test_without_the_process_none_is_fitted(region: Region) -> None:
+    without = change_settings(TINY, {"network.process": "false"})
+    (only,) = ensemble_of(region, without, 6, 1, 5)
+    assert only.process is None
+    assert not hasattr(only.network(), "process")
 
 
 def test_what_is_no_longer_learned_is_refused(region: Region) -> None:
     old = change_settings(TINY, {"network.process": "false", "network.count": "true"})
     with pytest.raises(UserError, match=r"network\.count"):
-        member_network(ensemble_of(region, 1, 1)[0], old, 6)
+        ensemble_of(region, old, 6, 1, 1)
