@@ -5,11 +5,8 @@ Every result carries this; it also tells whether a result, or unfinished work, i
 
 from __future__ import annotations
 
-import hashlib
 import json
-import os
-from collections.abc import Iterator
-from datetime import datetime, timezone
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -20,41 +17,25 @@ from pyogrio.errors import DataSourceError
 from rasterio.errors import RasterioError
 
 from geocfm.errors import UserError
+from geocfm.geo.files_behind import raster_files, vector_files
 from geocfm.geo.layers import find_effort, find_layers
 from geocfm.geo.vectors import missing_file
 from geocfm.job import ApplyingJob, Job, LearningJob, TargetsJob
 from geocfm.layer_spec import is_dataset_name
 from geocfm.model.checkpoint import load_card
 from geocfm.results import sidecar
+from geocfm.run.input_files import InputFile, full_path, input_files
 from geocfm.versions import software_versions
 
 TAG = "GEOCFM_PROVENANCE"
 INPUT_FILES = ("checkpoint", "occurrences", "like", "aoi")
 MAPS = ("map", "uncertainty")  # inputs of targets; elsewhere they may be results
-COMPANIONS = {".shp": (".dbf", ".shx", ".prj")}  # a shapefile's attributes change without it
-DATABASES = (".gpkg", ".sqlite")
-LARGEST_HASHED = 256 * 2**20
-SQLITE_COUNTERS = ((18, 20), (24, 28), (92, 100))  # journal mode; changes; writer's version
+BEHIND = {
+    **dict.fromkeys(("occurrences", "aoi"), vector_files),
+    **dict.fromkeys(("like", *MAPS), raster_files),
+}
 # rasters are compared as the layers they mean
 NOT_THE_WORK = {"out", "overwrite", "raster", "effort"}
-
-
-class InputFile(BaseModel):
-    """A file that was read: what it was for, how large, and when it was last changed."""
-
-    model_config = ConfigDict(frozen=True)
-
-    use: str
-    path: str
-    size: int | None
-    modified: str | None
-    content: str | None = None  # a hash, where looking at a file changes its time
-
-    def same_as(self, other: InputFile) -> bool:
-        """Whether nothing has happened to the file."""
-        if self.content and other.content:
-            return self.content == other.content
-        return self == other
 
 
 class Provenance(BaseModel):
@@ -79,7 +60,12 @@ class Provenance(BaseModel):
         if list(now) != list(then) and now.keys() == then.keys():
             found.append("the layers are in another order")
         found += [f"{path} is new" for use, path in now if (use, path) not in then]
-        found += [f"{path} is no longer given" for use, path in then if (use, path) not in now]
+        given = {use for use, _ in now}
+        found += [
+            f"{path} is {'gone' if use in given else 'no longer given'}"
+            for use, path in then
+            if (use, path) not in now
+        ]
         changed = [now[key].path for key in now if key in then and not now[key].same_as(then[key])]
         return found + [f"{path} has changed" for path in dict.fromkeys(changed)]
 
@@ -117,52 +103,28 @@ def _inputs(job: Job) -> Iterator[InputFile]:
         isinstance(job, TargetsJob) and job.checkpoint is not None
     ):
         rasters = job.raster
-    if rasters:
-        for layer in find_layers(rasters):
-            yield _input_file(f"layer {layer.name}, band {layer.band}", Path(layer.path))
+    seen: set[str] = set()
+    for layer in find_layers(rasters) if rasters else ():
+        files = None if layer.path in seen else raster_files
+        seen.add(layer.path)
+        yield from _inputs_of(f"layer {layer.name}, band {layer.band}", layer.path, files)
     if isinstance(job, LearningJob) and job.effort:
         effort = find_effort(job.effort)
-        yield _input_file(f"effort, band {effort.band}", Path(effort.path))
+        yield from _inputs_of(f"effort, band {effort.band}", effort.path, raster_files)
     for name in (*MAPS, *INPUT_FILES) if isinstance(job, TargetsJob) else INPUT_FILES:
         path: Path | None = getattr(job, name, None)
         if path is not None:
-            yield _input_file(name, path)
-            for suffix in COMPANIONS.get(path.suffix.lower(), ()):
-                if path.with_suffix(suffix).exists():
-                    yield _input_file(name, path.with_suffix(suffix))
+            yield from _inputs_of(name, path.as_posix(), BEHIND.get(name))
 
 
-def _input_file(use: str, path: Path) -> InputFile:
-    if is_dataset_name(path.as_posix()):
-        return InputFile(use=use, path=path.as_posix(), size=None, modified=None)
+def _inputs_of(
+    use: str, name: str, files: Callable[[str], list[str]] | None = None
+) -> Iterator[InputFile]:
+    """An input, and what lies behind it."""
     try:
-        found = path.stat()
+        yield from input_files(use, name, files(name) if files else ())
     except OSError as error:
-        raise _missing(use, path) from error
-    changed = datetime.fromtimestamp(found.st_mtime, timezone.utc).isoformat()
-    hashed = path.suffix.lower() in DATABASES and found.st_size <= LARGEST_HASHED
-    return InputFile(
-        use=use,
-        path=full_path(path),
-        size=found.st_size,
-        modified=changed,
-        content=_database_content(path) if hashed else None,
-    )
-
-
-def _database_content(path: Path) -> str:
-    """A hash of what the user put into it: QGIS writes counters into one that it only shows."""
-    with path.open("rb") as file:
-        header = bytearray(file.read(100))
-        for start, stop in SQLITE_COUNTERS:
-            header[start:stop] = bytes(len(header[start:stop]))
-        digest = hashlib.sha256(header)
-        while block := file.read(2**20):
-            digest.update(block)
-    pending = path.with_name(f"{path.name}-wal")  # changes that are not in the file itself yet
-    if pending.exists():
-        digest.update(pending.read_bytes())
-    return digest.hexdigest()
+        raise _missing(use, Path(name)) from error
 
 
 def _missing(use: str, path: Path) -> UserError:
@@ -172,11 +134,6 @@ def _missing(use: str, path: Path) -> UserError:
     if use in ("occurrences", "aoi"):
         return missing_file(str(path), "Polygon" if use == "aoi" else "Point")
     return UserError(f"The raster '{path}' does not exist.", "Check its folder and its spelling.")
-
-
-def full_path(path: Path) -> str:
-    """The same text for the same file, wherever the command is run and however it is spelled."""
-    return Path(os.path.realpath(path)).as_posix()
 
 
 def read_provenance(path: Path) -> Provenance | None:
