@@ -24,9 +24,8 @@ def run_batch(jobs: Sequence[BatchJob], files: Sequence[Path], reporter: Reporte
 
     with ExitStack() as claims:
         for path in dict.fromkeys(map(place, files)):
-            folder = Path(path).with_name(f".{Path(path).name}.work")
             with suppress(Interrupted):  # beside a file that is only for reading there is no lock
-                claims.enter_context(claim(folder, Path(path)))
+                claims.enter_context(claim({Path(path): Path(path)}))
         return _run_all(jobs, reporter)
 
 

@@ -12,7 +12,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from child_process import read_until, started
+import rasterio
+import rasterio.shutil
+from child_process import ended, read_until, started
 from geocfm.model.checkpoint import load_card
 from small_data import ALONE, LAYERS, TINY, SmallRegion, child_environment, training_log
 
@@ -119,8 +121,7 @@ def interrupted(region: SmallRegion, tmp_path: Path) -> Path:
 def test_other_order_of_layers_is_another_training(
     geocfm: Geocfm, refused: Refused, region: SmallRegion, interrupted: Path
 ) -> None:
-    (interrupted.parent / ".m.safetensors.work" / "lock").unlink()
-    (interrupted.parent / ".m.safetensors.work" / "owner.json").unlink()
+    shutil.rmtree(interrupted.parent / ".geocfm.locks")  # what the killed one could not remove
     turned = [part for name in LAYERS[::-1] for part in ("--raster", region.raster(name))]
     command = ["train", *turned, *training(region, interrupted)[7:]]
     assert "--occurrences" in command
@@ -173,6 +174,65 @@ def test_parts_of_a_map_survive_a_missing_input_but_not_a_changed_one(
     moved.rename(model)
     os.utime(region.raster("noise"), (1_000_000_000, 1_000_000_000))
     assert "Going on" not in done(geocfm(*mapping(region, model, out, steps=60)))
+
+
+def test_a_raster_replaced_while_it_is_mapped_ends_the_job_with_its_name(
+    geocfm: Geocfm, region: SmallRegion, trained: Any, tmp_path: Path
+) -> None:
+    out = tmp_path / "map.tif"
+    noise = region.raster("noise")
+    with started(*mapping(region, trained.checkpoint, out, steps=20)) as child:
+        read_until(child, "Mapping", 0.1)
+        noise.write_bytes(region.raster("slope").read_bytes())
+        events, error = ended(child, 100)
+        assert child.returncode == 2, events[-1]
+    assert f"{noise.as_posix()} has changed" in events[-1]["message"]
+    assert "mix old and new" in events[-1]["hint"]
+    assert error == ""
+    assert {path.name for path in tmp_path.iterdir()} == {"inputs"}
+    assert "Going on" not in done(geocfm(*mapping(region, trained.checkpoint, out)))
+
+
+def test_the_source_of_a_virtual_raster_replaced_between_two_runs_is_not_mixed_in(
+    geocfm: Geocfm, refused: Refused, region: SmallRegion, trained: Any, tmp_path: Path
+) -> None:
+    out, source = tmp_path / "map.tif", region.raster("noise")
+    virtual = source.with_name("noise.vrt")
+    with rasterio.open(source) as raster:
+        rasterio.shutil.copy(raster, virtual, driver="VRT")
+    command = [
+        virtual if argument == str(source) else argument
+        for argument in mapping(region, trained.checkpoint, out, steps=20)
+    ]
+    with started(*command) as child:
+        read_until(child, "Mapping", 0.2)
+        child.kill()
+    source.write_bytes(region.raster("slope").read_bytes())
+    assert "Going on" not in done(geocfm(*command))
+    assert "done before" in done(geocfm(*command))
+    source.write_bytes(region.raster("ridge").read_bytes())
+    refused(command, "map.tif: already there")
+
+
+@pytest.mark.parametrize("overwrite", [(), ("--overwrite",)])
+def test_a_link_beside_a_job_file_leads_to_nothing_that_is_lost(
+    overwrite: tuple[str, ...],
+    geocfm: Geocfm,
+    refused: Refused,
+    small_region: SmallRegion,
+    trained: Any,
+    tmp_path: Path,
+) -> None:
+    jobs, victim = tmp_path / "jobs.toml", tmp_path / "victim"
+    command = mapping(small_region, trained.checkpoint, tmp_path / "map.tif")
+    done(geocfm("job", *command, "--to", jobs))
+    (victim / "deeper").mkdir(parents=True)
+    (victim / "thesis.txt").write_text("years of work")
+    (victim / "deeper" / "job.json").write_text("{}")
+    (tmp_path / ".map.tif.work").symlink_to(victim)
+    refused(["run", jobs, *overwrite], ".map.tif.work' is a link")
+    refused(["run", jobs, "--dry-run"], ".map.tif.work' is a link")
+    refused([*command, *overwrite], ".map.tif.work' is a link")
 
 
 def test_the_same_files_by_another_path_are_the_same_job(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -215,7 +214,7 @@ class BaselineWork:
             if result is None:
                 result = self._measure(name, reporter)
                 kept.save(name, **result.to_arrays())
-                shutil.rmtree(self._folder(name), ignore_errors=True)
+                self.place.discard_part(name)
             found[name] = result
         return found
 

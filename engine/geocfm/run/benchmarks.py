@@ -32,7 +32,7 @@ from geocfm.events import Reporter
 from geocfm.mistakes import choose_names
 from geocfm.model.device import choose_device
 from geocfm.results import work_folder
-from geocfm.run.claim import claim
+from geocfm.run.claim import claim, lock_folder
 from geocfm.run.needs import ensure_benchmark_fits
 from geocfm.run.workplace import explained
 
@@ -105,11 +105,11 @@ def _begin_anew(settings: BenchmarkSettings, keys: Sequence[str], folder: Path) 
 def _working(job: SyntheticBenchmarkJob | AblationJob) -> Iterator[None]:
     """Claim the folder; a full disk or a folder that vanished is said in a sentence."""
     folder = work_folder(job)
-    with claim(folder, job.out):
+    with claim({folder: job.out}):
         try:
             yield
         except Exception as error:
-            raise explained(error, folder) from error
+            raise explained(error, lock_folder(folder)) from error
 
 
 def _settings(chosen: dict[str, object]) -> BenchmarkSettings:

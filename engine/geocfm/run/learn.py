@@ -219,7 +219,7 @@ def run_train(job: TrainJob, place: Workplace, reporter: Reporter) -> None:
         elif place.continued and (place.folder / STATE).exists():
             discard_state(place.folder)
             for parts in (MAP_PARTS, BASELINE_PARTS):  # of another model's report
-                shutil.rmtree(place.folder / parts, ignore_errors=True)
+                place.discard_part(parts)
             reporter.warn("The state of the interrupted run cannot be used; training begins anew.")
         log_file = place.folder / "log.jsonl"
         with _open_log(log_file, place.provenance, afresh=earlier is None) as log:

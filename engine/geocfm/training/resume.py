@@ -9,6 +9,7 @@ Step i's randomness depends on (seed, i) alone, so no generator needs to be kept
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -19,6 +20,7 @@ from torch import Tensor, nn
 from geocfm.geo.writing import replace_file
 
 STATE = "state.safetensors"
+MODEL = re.compile(r"(?:averaged|best)-\d+\.safetensors")
 MOMENTS = ("exp_avg", "exp_avg_sq")  # as torch's Adam calls them
 _KEY = "run"
 
@@ -110,17 +112,16 @@ def _fits(state: RunState, network: nn.Module) -> bool:
 
 
 def _remove_models(folder: Path, but: list[str]) -> None:
-    for pattern in (_averaged_name("*"), _best_name("*")):
-        for path in folder.glob(pattern):
-            if path.name not in but:
-                path.unlink()
+    for path in folder.glob("*.safetensors"):
+        if MODEL.fullmatch(path.name) and path.name not in but:
+            path.unlink()
 
 
-def _averaged_name(iteration: int | str) -> str:
+def _averaged_name(iteration: int) -> str:
     return f"averaged-{iteration}.safetensors"
 
 
-def _best_name(iteration: int | str) -> str:
+def _best_name(iteration: int) -> str:
     return f"best-{iteration}.safetensors"
 
 

@@ -23,6 +23,7 @@ from geocfm.evaluation.benchmark.bench import (
 from geocfm.evaluation.benchmark.methods import METHODS
 from geocfm.evaluation.benchmark.protocol import SETTINGS_FILE
 from geocfm.evaluation.benchmark.recipe import RECIPES
+from geocfm.geo.links import is_link
 from geocfm.training.fit import LOG
 
 OUR_FOLDERS = (METHODS_FOLDER, WEIGHTS, TRAINING, FIGURES, ABLATIONS)
@@ -111,14 +112,14 @@ def _remove(folder: Path, name: str, files: re.Pattern[str] = OURS) -> None:
         if not path.is_dir() and files.fullmatch(path.relative_to(folder).as_posix()):
             path.unlink()
     for path in (*reversed(within), folder / name):  # the inner ones first
-        if path.is_dir() and not path.is_symlink():
+        if path.is_dir() and not is_link(path):
             with suppress(OSError):  # somebody's files are in it
                 path.rmdir()
 
 
 def _entries(folder: Path) -> Iterator[Path]:
     """All there is in a folder and in those in it; links to other folders are left alone."""
-    if folder.is_symlink() or not folder.is_dir():
+    if is_link(folder) or not folder.is_dir():
         return
     for path in sorted(folder.iterdir()):
         yield path
