@@ -33,7 +33,7 @@ class MemoryJob(WritingJob):
     whole: bool = Field(
         False, description="Also map, rank and evaluate all of it, which takes long."
     )
-    out: FileName = Field(description="The folder for the stack and the results.")
+    out: FileName = Field(description="The folder for the figures.")
 
 
 class MosaicJob(WritingJob):

@@ -68,6 +68,7 @@ def test_an_ensemble_is_one_file_with_networks_that_differ(ensemble: Path) -> No
         )
     assert any("ensemble of 3 networks" in sentence for sentence in card.sentences())
     assert not list(ensemble.parent.glob("*unfinished*"))
+    assert not list(ensemble.parent.glob(".*"))  # nothing is left of the work
 
 
 def test_an_ensemble_tells_its_uncertainty_beside_the_map(
@@ -116,6 +117,7 @@ def test_the_error_of_draws_is_told_of_draws_alone(
     assert refused.returncode == 2
     assert "--density kde" in refused.stdout + refused.stderr
     finish("map", *given, "--density", "kde", *error)
+    assert not list(tmp_path.glob(".*"))  # nothing is left of the work
     with rasterio.open(tmp_path / "error.tif") as source:
         assert source.descriptions == ("Monte-Carlo error",)
         assert "more draws make it smaller" in source.tags()["GEOCFM_MEANING"]
@@ -165,6 +167,7 @@ def test_folds_map_every_tile_by_a_model_that_has_not_seen_it(
     assert "each mapped by a model that had not seen its tile" in notes(events)
     card = load_card(out)
     assert {role for row in card.split.roles for role in row} == {ROLES[0]}
+    assert not list(tmp_path.glob(".*"))  # nothing is left of the work
     figures = json.loads((tmp_path / "model.folds.json").read_text(encoding="utf-8"))
     assert len(figures["best_iterations"]) == 3
     assert card.settings.training.iterations == round(np.median(figures["best_iterations"]))

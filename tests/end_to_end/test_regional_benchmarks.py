@@ -48,6 +48,7 @@ def test_methods_are_cross_validated_on_the_same_occurrences(
     assert rows[2:] == [*METHODS, "chance"]
     areas = [found[method]["captured"]["area"] for method in METHODS]
     assert len(set(areas)) == len(areas)  # each way gives another map
+    assert {path.name for path in out.iterdir()} == {"folds.json", "folds.md"}
 
 
 def test_ways_to_combine_windows_are_held_against_the_truth(tmp_path: Path) -> None:
@@ -67,6 +68,7 @@ def test_ways_to_combine_windows_are_held_against_the_truth(tmp_path: Path) -> N
         # what single cells let one expect tells rich windows from poor ones without any training
         divergence = {score["name"]: score["kl"] for score in found[truth]}
         assert divergence["count"] < 0.9 * divergence["average"]
+    assert not list(out.glob(".*"))  # nothing is left of the work
 
 
 def test_ways_to_find_densities_are_held_against_the_truth(tmp_path: Path) -> None:

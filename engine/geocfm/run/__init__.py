@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import tempfile
 from collections.abc import Callable
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
 from geocfm.benchmark_job import (
@@ -49,9 +51,11 @@ def run_info(job: InfoJob, reporter: Reporter) -> None:
 
 def run_memory(job: MemoryJob, place: Workplace, reporter: Reporter) -> None:
     """Measure peak memory and write the figures as JSON."""
-    steps = measure_memory(
-        *(job.out, job.size, job.layers, job.iterations, job.windows, job.whole), reporter
-    )
+    # models and maps of its own, lest it replace the user's in that folder
+    with tempfile.TemporaryDirectory(prefix="memory-", dir=job.out) as folder:
+        steps = measure_memory(
+            *(Path(folder), job.size, job.layers, job.iterations, job.windows, job.whole), reporter
+        )
     (result,) = results_of(job)
     content = {
         "steps": [asdict(step) for step in steps],

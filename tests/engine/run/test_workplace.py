@@ -11,13 +11,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 import rasterio
+import rasterio.shutil
 from geocfm.errors import Interrupted, UserError
 from geocfm.geo.writing import replace_file
 from geocfm.job import EvaluateJob, MapJob, SampleJob, SynthJob, TrainJob, WritingJob
 from geocfm.results import results_of, work_folder
 from geocfm.run.claim import LOCKS, claim
 from geocfm.run.provenance import TAG, trace
-from geocfm.run.work_files import JOB
+from geocfm.run.work_files import FILES, JOB
 from geocfm.run.workplace import (
     InputsChanged,
     Workplace,
@@ -201,6 +202,32 @@ def test_of_our_work_folder_only_what_is_ours_is_removed(inputs: Path, results: 
     assert {path for path in folder.rglob("*") if path.is_file()} == {notes, deeper}
     with pytest.raises(UserError, match="holds what is not GeoCFM's"):
         make(job.model_copy(update={"overwrite": True}))
+
+
+@pytest.mark.parametrize(
+    ("name", "ours"),
+    [
+        ("state.safetensors", True),
+        ("averaged-12.tmp", True),
+        ("uncertainty_raw.tif", True),
+        ("folds/fold-2/member-0/best-7.safetensors", True),
+        ("folds/fold-2/strips-raw/row-3.npz", True),
+        ("folds/folds-raw-head-kde.tif", True),
+        ("unet-density/fold-1/network/log.jsonl", True),
+        ("maps/count-kde/4.npz", True),
+        ("baselines/unfinished.tmp", True),
+        (".geocfm-0123abcd.tif.aux.xml", True),
+        ("letters.txt", False),
+        ("thesis.tif", False),
+        ("best-of.safetensors", False),
+        ("strips/notes.txt", False),
+        ("thesis/row-3.npz", False),
+        ("strips/thesis/row-3.npz", False),
+        ("member-x/log.jsonl", False),
+    ],
+)
+def test_what_a_job_may_leave_in_its_work_folder(name: str, ours: bool) -> None:
+    assert bool(FILES.fullmatch(name)) == ours
 
 
 @links
@@ -431,6 +458,25 @@ def test_an_unfinished_model_of_another_training_stays(
 
 
 # --- inputs that change meanwhile ----------------------------------------------------------------
+
+
+def test_work_is_not_gone_on_with_when_the_source_of_a_virtual_raster_was_replaced(
+    inputs: Path, results: Path
+) -> None:
+    with rasterio.open(inputs / "r.tif") as raster:
+        rasterio.shutil.copy(raster, inputs / "r.vrt", driver="VRT")
+    given = [f"r={inputs / 'r.vrt'}"]
+    job = mapping(inputs, results / "x.tif").model_copy(update={"raster": given})
+    left_by_a_killed_run(job)
+    replaced(inputs / "r.tif")
+    found: list[bool] = []
+    make(job, lambda place: found.append(place.continued))
+    assert found == [False]
+    slow = training(inputs, results / "x.safetensors").model_copy(update={"raster": given})
+    left_by_a_killed_run(slow)
+    replaced(inputs / "r.tif")
+    with pytest.raises(UserError, match=r"Unfinished work of another job.*r\.tif has changed"):
+        make(slow)
 
 
 def replaced(path: Path) -> None:
