@@ -7,10 +7,12 @@ import os
 import re
 from collections.abc import Iterator, Sequence
 from datetime import datetime, timezone
+from itertools import islice
 from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict
 
+from geocfm.geo.files_behind import FOLDERS
 from geocfm.layer_spec import is_dataset_name
 
 DATABASES = (".gpkg", ".sqlite")
@@ -115,7 +117,9 @@ def _together(main: InputFile, files: Sequence[str]) -> InputFile:
 
 
 def _within(folder: str) -> list[str]:
-    found = (os.path.join(place, name) for place, _, names in os.walk(folder) for name in names)
+    """The files of a folder; in those within it, if the folder is opened as one file."""
+    walk = os.walk(folder) if folder.lower().endswith(FOLDERS) else islice(os.walk(folder), 1)
+    found = (os.path.join(place, name) for place, _, names in walk for name in names)
     return [path for path in found if not path.lower().endswith(LOCKS) and os.path.isfile(path)]
 
 

@@ -282,7 +282,7 @@ def explained(error: Exception, folder: Path) -> Exception:
         )
     if isinstance(error, UserError):
         return error
-    if getattr(error, "errno", None) in FULL or shutil.disk_usage(folder).free < LEAST_ROOM:
+    if getattr(error, "errno", None) in FULL or shutil.disk_usage(folder.parent).free < LEAST_ROOM:
         return disk_full(folder.parent)
     if isinstance(error, PermissionError):
         return cannot_write(folder.parent, error)

@@ -267,6 +267,20 @@ def test_a_file_geodatabase_is_told_by_the_files_in_it(tmp_path: Path) -> None:
     assert trace(job).differences(before) == [f"{path.as_posix()} has changed"]
 
 
+def test_of_a_plain_folder_only_the_files_in_it_count(tmp_path: Path) -> None:
+    """Somebody may give the folder above all others by mistake."""
+    path = tmp_path / "shapes"
+    (path / "deeper").mkdir(parents=True)
+    for file in (path / "p.shp", path / "deeper" / "more"):
+        file.write_bytes(b"x")
+    job = mapping(raster(tmp_path / "r.tif"), folder=tmp_path, aoi=path)
+    before = trace(job)
+    touch(path / "deeper" / "more")
+    assert trace(job).differences(before) == []
+    touch(path / "p.shp")
+    assert trace(job).differences(before) == [f"{path.as_posix()} has changed"]
+
+
 @pytest.mark.parametrize(
     ("name", "companion"),
     [("p.csv", "p.csvt"), ("p.geojson", "p.geojson"), ("p.tab", "p.dat"), ("p.mif", "p.mid")],
