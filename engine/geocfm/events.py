@@ -5,6 +5,7 @@ With ``--json`` every event is one line on standard output; the schema is docs/e
 
 from __future__ import annotations
 
+import math
 import sys
 import threading
 import time
@@ -12,7 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any, Literal, Protocol, TextIO
 
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
+from pydantic import BaseModel, ConfigDict, Field, JsonValue, TypeAdapter
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TaskID, TextColumn, TimeElapsedColumn
@@ -70,7 +71,7 @@ class Reported(_Event):
 
     event: Literal["report"] = "report"
     kind: str
-    content: dict[str, Any]
+    content: dict[str, JsonValue]
 
 
 class Wrote(_Event):
@@ -299,7 +300,7 @@ class TerminalSink:
             self._bars.stop()
 
 
-def _job_table(jobs: list[dict[str, Any]]) -> Table:
+def _job_table(jobs: Any) -> Table:
     """Each job in a row: its outcome, its time, and its first result or what stood in the way."""
     table = Table(box=SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
     table.add_column("name", max_width=20, overflow="fold")
@@ -362,7 +363,10 @@ class Reporter:
 
 
 class Stage:
-    """Progress of one piece of work: throttled, with time left, and a place to be cancelled."""
+    """Progress of one piece of work: throttled, with time left, and a place to be cancelled.
+
+    A value that is no number, as the loss of a training gone wrong, is left out: JSON has no NaN.
+    """
 
     def __init__(self, reporter: Reporter, name: str) -> None:
         self._reporter = reporter
@@ -383,6 +387,7 @@ class Stage:
         elapsed = now - self._start
         gained = done - self._begun_at
         left = elapsed * (total - done) / gained if gained > 0 and elapsed > 1 else None
+        numbers = {name: value for name, value in values.items() if math.isfinite(value)}
         self._reporter.sink.emit(
-            Progressed(stage=self._name, done=done, total=total, seconds_left=left, values=values)
+            Progressed(stage=self._name, done=done, total=total, seconds_left=left, values=numbers)
         )

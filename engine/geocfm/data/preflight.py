@@ -110,7 +110,7 @@ def _layers(region: Region) -> list[LayerReport]:
             alignment=alignment.sentence,
             coverage=float(coverage[number]),
             infinite_cells=int(region.scan.infinite[number]),
-            constant=not card.categorical and card.std == 0 and coverage[number] > 0,
+            constant=bool(not card.categorical and card.std == 0 and coverage[number] > 0),
             filler=None if card.categorical else region.scan.filler(number),
             codes=region.scan.oddities[number].count_codes(),
             coloured=layer.coloured and not layer.categorical,
