@@ -21,11 +21,10 @@ from geocfm.events import Failed, Finished, JsonSink, LastingSink, Reporter, Sta
 from geocfm.job import COMMANDS, Job, make_job, option_name
 from geocfm.job_file import FILE_COMMANDS, load_jobs
 from geocfm.job_writing import add_job, job_as_toml
-from geocfm.outcome import EXIT_CODES, Outcome, attempt, ended_by
+from geocfm.outcome import Outcome, attempt, ended_by
 from geocfm.stopping import stop_requests
 from geocfm.versions import software_versions
 
-CANCELLED = EXIT_CODES["cancelled"]
 GROUPS = ("job", "benchmark")
 
 AsJson = Annotated[
@@ -200,8 +199,8 @@ def _main(
 
 def speak(command: str, as_json: bool, work: Callable[[Reporter], Outcome]) -> int:
     """Say who speaks, do the work, say how it ended, and give the exit code for it."""
-    sink = LastingSink(JsonSink() if as_json else TerminalSink())
     asked = stop_requests(watch_stdin=as_json)
+    sink = LastingSink(JsonSink() if as_json else TerminalSink(), asked)
     try:
         sink.emit(Started(command=command, versions=software_versions()))
         try:
@@ -210,8 +209,6 @@ def speak(command: str, as_json: bool, work: Callable[[Reporter], Outcome]) -> i
             outcome = ended_by(error, command)
         sink.emit(outcome.event)
         return outcome.exit_code
-    except BrokenPipeError:  # nobody reads any more
-        return CANCELLED
     finally:
         sink.close()
 
@@ -236,7 +233,8 @@ def main() -> None:
             outcome = ended_by(error, command)
         code = speak(command, "--json" in sys.argv, lambda reporter: outcome)
     try:
-        sys.stdout.flush()
+        if sys.stdout is not None:  # None where it was closed before we began
+            sys.stdout.flush()
     except OSError:  # else Python would try again at the end, and complain
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     sys.exit(code)

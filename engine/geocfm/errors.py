@@ -4,6 +4,9 @@ import errno
 
 FULL = {errno.ENOSPC, errno.EFBIG, getattr(errno, "EDQUOT", errno.ENOSPC)}  # no room on the disk
 
+TOO_MANY_OPEN = {errno.EMFILE, errno.ENFILE}
+HELD = ("database is locked", "being used by another process")  # as SQLite and Windows say it
+
 
 class UserError(Exception):
     """A mistake the user can mend: one sentence what is wrong, one how to mend it."""
@@ -23,6 +26,23 @@ class Interrupted(UserError):
 
 class Cancelled(Exception):
     """The user asked to stop (Ctrl-C, SIGTERM); what was good so far has been kept."""
+
+
+def hindrance(path: object, error: BaseException) -> Interrupted | None:
+    """The sentence for a file that is sound but cannot be had now; None if that is not why."""
+    said = str(error)
+    if any(words in said for words in HELD):
+        return Interrupted(
+            f"Another program holds '{path}'.",
+            "Save and close it there (in QGIS, end the layer's editing), or make a copy and give "
+            "that.",
+        )
+    if getattr(error, "errno", None) in TOO_MANY_OPEN or "Too many open files" in said:
+        return Interrupted(
+            f"'{path}' cannot be opened: too many files are open already.",
+            "Allow more (ulimit -n 4096), or give fewer rasters at a time.",
+        )
+    return None
 
 
 def disk_full(place: object) -> Interrupted:

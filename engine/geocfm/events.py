@@ -13,7 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any, Literal, Protocol, TextIO
 
-from pydantic import BaseModel, ConfigDict, Field, JsonValue, TypeAdapter
+from pydantic import BaseModel, ConfigDict, Field, JsonValue, TypeAdapter, field_validator
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TaskID, TextColumn, TimeElapsedColumn
@@ -21,6 +21,7 @@ from rich.table import Table
 from rich.text import Text
 
 from geocfm.errors import Cancelled
+from geocfm.input_files import escaped
 from geocfm.terminal_table import ResultsTable
 
 PROTOCOL = 1
@@ -28,8 +29,19 @@ PROGRESS_EVERY = 0.2  # seconds between progress events
 PLAIN_EVERY = 10.0  # seconds between lines where there is no terminal to draw a bar on
 
 
+def _as_text(value: Any) -> Any:
+    """Names of files may hold bytes that are no text, which JSON cannot: they are shown escaped."""
+    if isinstance(value, str):
+        return escaped(value)
+    if isinstance(value, dict):
+        return {_as_text(key): _as_text(inner) for key, inner in value.items()}
+    return [_as_text(inner) for inner in value] if isinstance(value, list) else value
+
+
 class _Event(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
+
+    _text = field_validator("*")(_as_text)
 
 
 class Started(_Event):
@@ -182,14 +194,18 @@ class JsonSink:
 
 
 class LastingSink:
-    """Goes quiet when nothing more can be written, as to a log on a full disk: the work goes on."""
+    """Goes quiet when nothing more can be written, as to a log on a full disk: the work goes on.
 
-    def __init__(self, sink: Sink) -> None:
+    That nobody reads any more is a wish to stop, as Ctrl-C is; what is done by then stays done.
+    """
+
+    def __init__(self, sink: Sink, nobody_reads: threading.Event) -> None:
         self._sink = sink
+        self._nobody_reads = nobody_reads
         self._quiet = False
 
     def emit(self, event: _Event) -> None:
-        """Show the event while that is possible; that nobody reads any more is for the caller."""
+        """Show the event while that is possible."""
         self._attempt(lambda: self._sink.emit(event))
 
     def close(self) -> None:
@@ -201,18 +217,25 @@ class LastingSink:
             return
         try:
             show()
-        except BrokenPipeError:
+        except OSError as error:
             self._quiet = True
-            raise
-        except OSError:
-            self._quiet = True
+            if isinstance(error, BrokenPipeError):
+                self._nobody_reads.set()
+
+
+class _HonestConsole(Console):
+    """Says that nobody reads any more, where rich would end the program."""
+
+    def on_broken_pipe(self) -> None:
+        """Called while the error is handled."""
+        raise
 
 
 class TerminalSink:
     """Sentences and progress bars for people; plain lines where there is no terminal."""
 
     def __init__(self, console: Console | None = None) -> None:
-        self._console = console or Console(highlight=False, soft_wrap=True)
+        self._console = console or _HonestConsole(highlight=False, soft_wrap=True)
         self._new_bars()
         self._last_line = time.monotonic()
 

@@ -16,10 +16,12 @@ from pydantic import (
     Field,
     Strict,
     ValidationError,
+    field_validator,
 )
 
 from geocfm.errors import UserError
-from geocfm.mistakes import explain, nearest_name
+from geocfm.input_files import escaped, is_text
+from geocfm.mistakes import LONGEST_SHOWN, explain, nearest_name
 
 Extent = tuple[float, float, float, float]
 Preset = Literal["auto", "quick", "full", "paper-synthetic", "paper-earthmri"]
@@ -42,6 +44,16 @@ def _refuse_no_name(value: Any) -> Any:
         raise ValueError("it is no name of a file")
     if isinstance(value, str) and any(ord(letter) < ord(" ") for letter in value):
         raise ValueError(f"it holds what no path does. {BACKSLASHES}")
+    return value
+
+
+def _refuse_no_text(value: Any) -> Any:
+    for part in value if isinstance(value, list) else [value]:
+        if isinstance(part, str | Path) and not is_text(str(part)):
+            end = escaped(str(part))[-LONGEST_SHOWN:]
+            raise ValueError(
+                f"'{end}' holds bytes that are no text (UTF-8); write it anew, or rename the file"
+            )
     return value
 
 
@@ -130,6 +142,8 @@ class Job(BaseModel):
     """What all jobs share: frozen, no unknown keys, and true is not 1."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
+
+    _text = field_validator("*")(_refuse_no_text)
 
 
 class _Rasters(Job):

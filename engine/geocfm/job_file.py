@@ -19,6 +19,7 @@ from pydantic import BaseModel, Field, ValidationError, create_model
 from pydantic_core import ErrorDetails
 
 from geocfm.errors import UserError
+from geocfm.input_files import refuse_endless
 from geocfm.job import BACKSLASHES, COMMANDS, Job, WritingJob, option_name
 from geocfm.layer_spec import is_dataset_name, move_spec
 from geocfm.mistakes import explain, nearest_name, shown
@@ -127,6 +128,7 @@ def _overwriting(job: BatchJob) -> BatchJob:
 
 def read_text(path: Path) -> str:
     """The text of a file, as editors and shells of all systems write it."""
+    refuse_endless(str(path))
     try:
         content = path.read_bytes()
         wide = content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))  # PowerShell's >

@@ -55,13 +55,6 @@ def _entry(job: Job, command: str, name: str | None) -> dict[str, Any]:
     entry["command"] = command
     entry |= job.model_dump(mode="json", exclude_defaults=True)
     entry |= {key: value.as_posix() for key, value in job if isinstance(value, Path)}
-    try:
-        json.dumps(entry, ensure_ascii=False).encode()
-    except UnicodeEncodeError:
-        raise UserError(
-            "A name of a file holds bytes that are no text, so no job file can hold it.",
-            "Rename the file.",
-        ) from None
     return entry
 
 

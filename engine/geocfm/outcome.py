@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Literal
 
 from geocfm.doctor import unloadable
-from geocfm.errors import FULL, Cancelled, UserError, disk_full
+from geocfm.errors import FULL, TOO_MANY_OPEN, Cancelled, UserError, disk_full, hindrance
 from geocfm.events import Failed, Finished, Reporter, Stopped
 from geocfm.job import Job
 from geocfm.versions import software_versions
@@ -66,8 +66,7 @@ def load_engine() -> Callable[[Job, Reporter], None]:
 
 def ended_by(error: BaseException, work: object, seconds: float = 0.0) -> Outcome:
     """What an exception means; an error of ours gets a log that tells of the work."""
-    if isinstance(error, Cancelled | KeyboardInterrupt | BrokenPipeError):
-        # a broken pipe: whoever read our output has gone, so nobody waits for the result
+    if isinstance(error, Cancelled | KeyboardInterrupt):
         said = str(error) or "Stopped as asked; the same command goes on from here."
         return Outcome("cancelled", Stopped(message=said), seconds)
     mistake = _as_user_error(error)
@@ -84,6 +83,8 @@ def _as_user_error(error: BaseException) -> UserError | None:
         return unloadable(error)
     if isinstance(error, OSError) and error.errno in FULL:
         return disk_full(error.filename)
+    if isinstance(error, OSError) and error.errno in TOO_MANY_OPEN:
+        return hindrance(error.filename, error)
     if isinstance(error, MemoryError) or "can't allocate memory" in str(error):
         return UserError(
             "The memory of this machine was not enough.",
@@ -103,7 +104,7 @@ def _apology(error: BaseException, work: object) -> Failed:
     """For an error of ours: one line, and a log file with all that a developer needs."""
     try:
         handle, path = _new_log(getattr(work, "out", None))
-        with os.fdopen(handle, "w", encoding="utf-8") as log:
+        with os.fdopen(handle, "w", encoding="utf-8", errors="backslashreplace") as log:
             log.write(
                 f"{datetime.now().astimezone().isoformat(timespec='seconds')}\n"
                 f"{platform.platform()}\n{software_versions()}\n"

@@ -10,6 +10,7 @@ import textwrap
 
 from matplotlib.figure import Figure
 
+from geocfm.evaluation.figure_text import literal
 from geocfm.evaluation.importance import Importance
 
 MOST_BARS = 30
@@ -45,7 +46,7 @@ def importance_figure(importance: Importance) -> Figure:
         if layer.interval is not None:
             axes.plot(layer.interval, [place, place], color="0.2", lw=1.4)
     axes.axvline(0, color="0.4", lw=0.8)
-    axes.set_yticks(places, [_short(layer.layer) for layer in shown])
+    axes.set_yticks(places, [literal(_short(layer.layer)) for layer in shown])
     axes.invert_yaxis()
     axes.set_xlabel("\n".join(["loss without the layer [nats per occurrence]", *why]))
     tiles = f"{shown[0].tiles} {'tile' if shown[0].tiles == 1 else 'tiles'}"

@@ -22,6 +22,7 @@ from rasterio.enums import Resampling
 from shapely.geometry.base import BaseGeometry
 
 from geocfm.data.split import TEST, VALIDATION, Split
+from geocfm.evaluation.figure_text import literal
 from geocfm.evaluation.plots import DPI, HELD_OUT, VALIDATED, save_figure
 from geocfm.geo.crs import crs_name
 from geocfm.geo.grid import Grid
@@ -213,4 +214,5 @@ def _world_ticks(axes: Axes, grid: Grid) -> None:
             [(tick - first) / (last - first) * length for tick in inside],
             [f"{tick:.7g}" for tick in inside],
         )
-    axes.set(xlabel=f"x [{unit}], {crs_name(grid.crs)}", ylabel=f"y [{unit}]")
+    name, unit = literal(crs_name(grid.crs)), literal(unit)
+    axes.set(xlabel=f"x [{unit}], {name}", ylabel=f"y [{unit}]")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 import rasterio
 from rasterio.crs import CRS
 from rasterio.errors import CRSError
@@ -9,6 +11,7 @@ from rasterio.errors import CRSError
 from geocfm.errors import UserError
 
 LONGEST_SHOWN = 60  # characters of a wrong CRS in a message
+NAMELESS = ("", "unknown", "unnamed", "undefined", "undefined geographic crs")
 
 
 def parse_crs(text: str) -> CRS:
@@ -34,10 +37,22 @@ def read_crs(text: str) -> CRS:
         ) from error
 
 
+def crs_option(crs: CRS) -> str | None:
+    """What a user may write that is read back as this CRS: its code or PROJ text; None if none."""
+    authority = crs.to_authority()
+    if authority:
+        return ":".join(authority)
+    text = " ".join(str(crs.to_proj4()).replace("=True", "").split())
+    with suppress(UserError):
+        return f"'{text}'" if text and read_crs(text) == crs else None
+    return None
+
+
 def crs_name(crs: CRS) -> str:
     """Name a CRS for a reader: EPSG:20350, or its own name when it has no code."""
     authority = crs.to_authority()
     if authority:
         return ":".join(authority)
     wkt = str(crs.to_wkt())
-    return wkt.split('"')[1] if '"' in wkt else wkt
+    name = wkt.split('"')[1] if '"' in wkt else wkt
+    return "a CRS without a name" if name.strip().lower() in NAMELESS else name

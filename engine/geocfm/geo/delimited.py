@@ -8,6 +8,9 @@ from contextlib import suppress
 
 from geocfm.errors import UserError
 
+# letters of one value; Python's own limit is exceeded by outlines written as text
+csv.field_size_limit(2**31 - 1)
+
 NUMBERS_IN_A_ROW = 2  # at least: its coordinates
 
 

@@ -17,7 +17,8 @@ from rasterio.enums import ColorInterp
 from rasterio.errors import NotGeoreferencedWarning, RasterioError
 from rasterio.io import DatasetReader
 
-from geocfm.errors import UserError
+from geocfm.errors import UserError, hindrance
+from geocfm.input_files import refuse_endless, refuse_no_text
 from geocfm.layer_spec import is_dataset_name, matching_files, readings
 from geocfm.mistakes import nearest_name
 
@@ -136,6 +137,8 @@ def _number(text: str | None) -> float | None:
 @contextmanager
 def open_raster(path: str) -> Iterator[DatasetReader]:
     """Open a raster with GDAL's cache bounded; what cannot be opened is said in plain words."""
+    refuse_no_text(path)
+    refuse_endless(path)
     with bounded_cache(), warnings.catch_warnings():
         warnings.simplefilter("ignore", NotGeoreferencedWarning)
         try:
@@ -146,7 +149,7 @@ def open_raster(path: str) -> Iterator[DatasetReader]:
                 raise UserError(
                     f"The raster '{path}' does not exist.", "Check its folder and its spelling."
                 ) from error
-            raise _not_a_raster(path) from error
+            raise hindrance(path, error) or _not_a_raster(path) from error
         with dataset:
             if dataset.driver in WEB_DRIVERS:
                 raise _web_map(path)
@@ -213,6 +216,7 @@ def _resolve(spec: str) -> tuple[str | None, list[str], int | None]:
         raise _web_map(spec)
     for name, path, band in possible:
         if is_dataset_name(path):
+            refuse_endless(path)
             try:
                 with open_raster(path):
                     return name, [path], band

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 from rasterio.crs import CRS
 
 from geocfm.errors import UserError
-from geocfm.geo.crs import crs_name
+from geocfm.geo.crs import crs_name, crs_option
 from geocfm.geo.grid import Floats, Grid, describe_place, reproject_points
 
 ENOUGH = 0.5  # a suspicion is uttered if it puts at least this share of the points inside
@@ -52,7 +52,7 @@ def none_inside_error(path: str, points: Floats, crs: CRS, grid: Grid) -> UserEr
             return UserError(
                 f"{wrong} if read as {crs_name(crs)}, but as {crs_name(other)} {found} of "
                 f"{len(points)} do.",
-                f"If that is their CRS, give --occurrences-crs {crs_name(other)}.",
+                _remedy(other),
             )
     reason = doubt_unit(points, crs)
     if not reason:
@@ -84,13 +84,21 @@ def no_crs_error(path: str, points: Floats, grid: Grid) -> UserError:
         if found:
             return UserError(
                 f"{wrong}; as {crs_name(crs)} {found} of {len(points)} lie inside the grid.",
-                f"If that is their CRS, give --occurrences-crs {crs_name(crs)}.",
+                _remedy(crs),
             )
     if len(points) and not _like_degrees(points).all():
         example = "EPSG:20350; they are too large for longitude and latitude"
     else:
         example = "EPSG:4326 for longitude and latitude"
     return UserError(f"{wrong}.", f"Give it, for example --occurrences-crs {example}.")
+
+
+def _remedy(crs: CRS) -> str:
+    """How to say that occurrences are in a CRS."""
+    text = crs_option(crs)
+    if text is None:
+        return "If that is their CRS, give it to them in QGIS (Set Layer CRS), and export them."
+    return f"If that is their CRS, give --occurrences-crs {text}."
 
 
 def doubt_unit(points: Floats, crs: CRS) -> str:

@@ -22,7 +22,7 @@ from rasterio.io import DatasetReader
 from rasterio.transform import Affine
 from rasterio.vrt import WarpedVRT
 
-from geocfm.errors import Interrupted, UserError
+from geocfm.errors import Interrupted, UserError, hindrance
 from geocfm.geo.alignment import MOST_PARTS, Alignment, Placement, align, source_cells_per_cell
 from geocfm.geo.area import Area
 from geocfm.geo.crs import crs_name, parse_crs
@@ -273,6 +273,9 @@ def _warp(source: DatasetReader, cells: Grid, resampling: str) -> NDArray[np.flo
 def _unreadable(layer: Layer, error: BaseException) -> Interrupted:
     while error.__cause__ is not None:
         error = error.__cause__
+    held = hindrance(layer.path, error)
+    if held is not None:
+        return held
     # GDAL's own words help where they name another file, a part of a VRT
     files = {PurePath(name).name for name in NAMED_FILE.findall(str(error))}
     words = f" ({error})" if files - {PurePath(layer.path).name} else ""

@@ -14,9 +14,10 @@ import shapely
 from numpy.typing import NDArray
 from rasterio.crs import CRS
 
-from geocfm.errors import UserError
+from geocfm.errors import UserError, hindrance
 from geocfm.geo.delimited import rows_of
 from geocfm.geo.vectors import Features
+from geocfm.input_files import refuse_endless
 from geocfm.mistakes import nearest_name
 
 SUFFIXES = (".csv", ".tsv", ".txt")
@@ -52,6 +53,7 @@ def read_table(path: str, x_column: str | None, y_column: str | None) -> Feature
     """Read points from a CSV or TSV file. Its CRS is known only for longitude and latitude."""
     if not os.path.exists(path):
         raise UserError(f"The file '{path}' does not exist.", "Check its folder and its spelling.")
+    refuse_endless(path)
     # not splitlines, which also breaks at marks such as an ellipsis in Windows' encoding
     lines = list(io.StringIO(_text(path), newline=""))
     delimiter = _delimiter(path, lines)
@@ -95,7 +97,7 @@ def _text(path: str) -> str:
         with open(path, "rb") as file:
             content = file.read()
     except OSError as error:
-        raise UserError(
+        raise hindrance(path, error) or UserError(
             f"The file '{path}' cannot be read.", "Check that you may open it."
         ) from error
     if content.startswith(UTF_16_MARKS):

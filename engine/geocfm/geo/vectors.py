@@ -6,6 +6,7 @@ import os
 import re
 import warnings
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -16,9 +17,10 @@ from numpy.typing import NDArray
 from pyogrio.errors import DataLayerError, DataSourceError, FeatureError
 from rasterio.crs import CRS
 
-from geocfm.errors import UserError
+from geocfm.errors import UserError, hindrance
 from geocfm.geo.crs import read_crs
 from geocfm.geo.layers import refuse_locked
+from geocfm.input_files import refuse_endless, refuse_no_text
 from geocfm.mistakes import nearest_name
 
 SHP_LENGTH = slice(24, 28)  # where a shapefile's header says how long it is
@@ -38,29 +40,38 @@ def read_features(path: str, layer: str | None, kind: str, attributes: bool = Tr
     """Read a vector file. kind, "Point" or "Polygon", tells layers apart when none is named."""
     if not os.path.exists(path) and not path.startswith(("/vsi", "http")):
         raise missing_file(path, kind)
+    refuse_no_text(path)
+    refuse_endless(path)
     refuse_locked(path)
     _refuse_incomplete_shapefile(path)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # measured geometries, odd date fields
             chosen = _choose_layer(path, layer, kind)
-            meta, ids, geometry, values = pyogrio.raw.read(
-                path,
-                layer=chosen,
-                columns=None if attributes else [],
-                force_2d=True,
-                return_fids=True,
-            )
+            meta, ids, geometry, values = _read(path, chosen, attributes)
             geometries = (
                 np.full(len(ids), None, dtype=object)
                 if geometry is None
                 else shapely.from_wkb(geometry, on_invalid="ignore")
             )
     except (DataSourceError, DataLayerError, FeatureError) as error:
-        raise _not_a_vector_file(path) from error
+        raise hindrance(path, error) or _not_a_vector_file(path) from error
     fields = dict(zip(meta["fields"].tolist(), values, strict=True))
     crs = read_crs(meta["crs"]) if meta["crs"] else None
     return Features(geometries, ids.astype(np.int64), fields, crs)
+
+
+def _read(path: str, layer: str, attributes: bool) -> tuple[Any, Any, Any, Any]:
+    """The layer's metadata, ids, geometries and values; texts that are not UTF-8 are Latin 1."""
+    columns: list[str] | None = None if attributes else []
+    read = partial(
+        pyogrio.raw.read, path, layer=layer, columns=columns, force_2d=True, return_fids=True
+    )
+    try:
+        found: tuple[Any, Any, Any, Any] = read()
+    except UnicodeDecodeError:  # a shapefile's .cpg may say otherwise than its .dbf is
+        found = read(encoding="ISO-8859-1")
+    return found
 
 
 def missing_file(path: str, kind: str) -> UserError:
@@ -106,6 +117,10 @@ def _not_a_vector_file(path: str) -> UserError:
 def _choose_layer(path: str, layer: str | None, kind: str) -> str:
     listed = [(str(name), str(geometry)) for name, geometry in pyogrio.list_layers(path)]
     names = [name for name, _ in listed]
+    if not names:
+        raise UserError(
+            f"'{path}' holds no layer.", "Export the layer again from the program that has it."
+        )
     if layer is not None:
         if layer in names:
             return layer

@@ -23,7 +23,7 @@ import safetensors.torch
 import torch
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from geocfm.errors import UserError
+from geocfm.errors import UserError, hindrance
 from geocfm.model.experience import PREFIX, ChannelLayout, Experience
 from geocfm.model.network import VelocityNetwork
 from geocfm.model.settings import SMALLEST_WINDOW, Settings, WindowSettings
@@ -283,9 +283,13 @@ def _open(path: Path) -> Iterator[Any]:
             f"There is no checkpoint at {path}.", "Check the path; a checkpoint is a file."
         )
     try:
+        path.open("rb").close()  # says more of why it cannot be opened than safetensors does
         with safetensors.safe_open(path, framework="pt", device="cpu") as file:
             yield file
-    except (safetensors.SafetensorError, OSError):
+    except (safetensors.SafetensorError, OSError) as error:
+        held = hindrance(path, error)
+        if held is not None:
+            raise held from None
         if _is_pickle(path):
             raise UserError(
                 f"{path} is a PyTorch pickle, which could run code; GeoCFM does not load those.",

@@ -13,6 +13,7 @@ from pathlib import Path
 from pydantic import BaseModel, ConfigDict
 
 from geocfm.geo.files_behind import FOLDERS
+from geocfm.input_files import refuse_endless, refuse_no_text
 from geocfm.layer_spec import is_dataset_name
 
 DATABASES = (".gpkg", ".sqlite")
@@ -74,6 +75,7 @@ def input_file(use: str, name: str) -> InputFile:
     if is_dataset_name(name) and not path.exists():
         return InputFile(use=use, path=name, size=None, modified=None)
     found = path.stat()
+    refuse_endless(name)
     entry = InputFile(
         use=use,
         path=full_path(path),
@@ -98,7 +100,9 @@ def untouched(entry: InputFile) -> bool:
 
 def full_path(path: Path) -> str:
     """The same text for the same file, wherever the command is run and however it is spelled."""
-    return Path(os.path.realpath(path)).as_posix()
+    there = Path(os.path.realpath(path)).as_posix()
+    refuse_no_text(there)
+    return there
 
 
 def _time(seconds: float) -> str:

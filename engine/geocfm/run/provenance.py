@@ -20,6 +20,7 @@ from geocfm.errors import UserError
 from geocfm.geo.files_behind import raster_files, vector_files
 from geocfm.geo.layers import find_effort, find_layers
 from geocfm.geo.vectors import missing_file
+from geocfm.input_files import refuse_endless
 from geocfm.job import ApplyingJob, Job, LearningJob, TargetsJob
 from geocfm.layer_spec import is_dataset_name
 from geocfm.model.checkpoint import load_card
@@ -139,6 +140,7 @@ def _missing(use: str, path: Path) -> UserError:
 def read_provenance(path: Path) -> Provenance | None:
     """What a result says of itself; None for what is not ours or cannot be read."""
     try:
+        refuse_endless(str(path))
         return Provenance.model_validate_json(_read(path))
     except (UserError, RasterioError, DataSourceError, ValidationError, OSError):
         return None

@@ -80,7 +80,7 @@ class Others:
             return replace(self, left_out=NONE_HELD_OUT)
         try:
             return replace(self, beside=self.work.beside(model, reporter))
-        except (Cancelled, Interrupted, BrokenPipeError):
+        except (Cancelled, Interrupted):
             raise
         except Exception as error:
             return replace(self, left_out=_left_out(_said(error), reporter))

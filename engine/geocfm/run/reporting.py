@@ -242,7 +242,7 @@ def report_on_training(
     try:
         path = place.folder / model
         _report_on_training(job, region, path, log, pooled, device, place, reporter)
-    except (Cancelled, BrokenPipeError):
+    except Cancelled:
         raise
     except Exception as error:
         for path in paths:  # of an earlier model, which is about to be replaced

@@ -17,6 +17,7 @@ from pathlib import Path
 
 from geocfm.errors import FULL, Cancelled, Interrupted, UserError, disk_full
 from geocfm.geo.writing import atomic_path, cannot_write, replace_file
+from geocfm.input_files import refuse_endless
 from geocfm.job import TrainJob, WritingJob
 from geocfm.job_file import place
 from geocfm.results import results_of, unfinished_model, work_folder
@@ -227,6 +228,7 @@ def _refuse_wrong_kind(results: list[Path]) -> None:
         try:
             if path.parent.is_file():
                 raise UserError(f"'{path.parent}' is a file.", "Give the name of a folder.")
+            refuse_endless(str(path))
             if path.exists() and path.is_dir():
                 raise UserError(f"'{path}' is a folder.", "Give the name of a file.")
             os.lstat(path)

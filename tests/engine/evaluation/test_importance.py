@@ -354,6 +354,16 @@ def test_the_chart_shows_the_figures(known: Importance) -> None:
     assert np.allclose(intervals, [(layer.low, layer.high) for layer in known.layers])
 
 
+@pytest.mark.parametrize("name", ["$a_b^{$", r"cost_$\frac", r"\$x$_$", "a$b", "_mag", "k^2_\\"])
+def test_the_chart_shows_names_as_they_are(known: Importance, name: str) -> None:
+    layers = (replace(known.layers[0], layer=name), *known.layers[1:])
+    figure = importance_figure(replace(known, layers=layers))
+    figure.canvas.draw()  # which fails on half a formula
+    shown = figure.axes[0].get_yticklabels()[0]
+    plain, formula = shown._preprocess_math(shown.get_text())
+    assert (plain, formula) == (name, False)
+
+
 def test_the_chart_of_few_tiles_has_no_intervals_and_says_why(known: Importance) -> None:
     assert known.layers[0].tiles == 5
     enough, few = (importance_figure(on_tiles(known, tiles)).axes[0] for tiles in (6, 5))

@@ -57,6 +57,19 @@ def test_ticks_are_as_far_apart_both_ways() -> None:
     assert "EPSG:20350" in axes.get_xlabel()
 
 
+def test_the_name_of_a_crs_is_no_formula() -> None:
+    figure = Figure()
+    axes = figure.add_subplot()
+    named = CRS.from_wkt(
+        'PROJCS["$_{ grid $",GEOGCS["own",DATUM["own",SPHEROID["own",6378000,298]],'
+        'PRIMEM["Greenwich",0],UNIT["degree",0.0174532925199433]],'
+        'PROJECTION["Transverse_Mercator"],PARAMETER["central_meridian",117],UNIT["metre",1]]'
+    )
+    map_pictures._world_ticks(axes, Grid(named, GRID.transform, HEIGHT, WIDTH))
+    figure.canvas.draw()
+    assert axes.xaxis.label._preprocess_math(axes.get_xlabel()) == ("x [km], $_{ grid $", False)
+
+
 def _axes(axes):
     return axes.xaxis, axes.yaxis
 

@@ -1,4 +1,5 @@
 import json
+import sqlite3
 from pathlib import Path
 
 import numpy as np
@@ -84,6 +85,22 @@ def test_layers_of_a_geopackage(tmp_path):
     with pytest.raises(UserError, match="no layer 'mine'") as caught:
         read_occurrences(path, GRID, layer="mine")
     assert "Did you mean 'mines'" in caught.value.hint
+
+
+def test_a_file_without_layers_holds_none(tmp_path):
+    path = write(tmp_path / "a.gpkg", points(GRID.to_world(PIXELS)), "EPSG:32750", n=[1, 2, 3])
+    with sqlite3.connect(path) as package:
+        package.execute("DELETE FROM gpkg_contents")
+        package.execute("DELETE FROM gpkg_geometry_columns")
+    with pytest.raises(UserError, match="holds no layer"):
+        read_occurrences(path, GRID)
+
+
+def test_a_long_value_of_a_table_is_read(tmp_path):
+    rows = "".join(f'{x!r},{y!r},"{"1 2," * 50_000}"\n' for x, y in GRID.to_world(PIXELS).tolist())
+    path = tmp_path / "a.csv"
+    path.write_text("x,y,outline\n" + rows)
+    assert len(read_occurrences(path, GRID, crs="EPSG:32750").points) == 3
 
 
 def test_every_geometry_and_every_loss_is_counted(tmp_path):

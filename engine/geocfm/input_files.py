@@ -1,0 +1,63 @@
+"""What is no file to read from: a pipe or a device, and names that are no text."""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+from collections.abc import Iterator
+from pathlib import PurePath
+
+from geocfm.errors import UserError
+
+GDAL_PREFIXES = re.compile(r"^(/vsi\w+/)+")
+
+
+def is_text(name: str) -> bool:
+    """Whether a name can be written into a result; file systems allow any bytes."""
+    try:
+        name.encode("utf-8")
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def escaped(text: str) -> str:
+    """The text with bytes that are none made visible."""
+    return text.encode("utf-8", "backslashreplace").decode("utf-8")
+
+
+def refuse_no_text(path: str) -> None:
+    """Refuse the name of a file that no result, job file or message can hold."""
+    if not is_text(path):
+        raise UserError(
+            f"The name of '{path}' holds bytes that are no text (UTF-8).",
+            "Rename the file or the folder.",
+        )
+
+
+def refuse_endless(path: str) -> None:
+    """Refuse what is not read like a file: a pipe waits for ever, a device may have no end.
+
+    Also where GDAL's /vsigzip/ or NETCDF: leads to one.
+    """
+    if path.startswith("/vsistdin") or any(map(_is_endless, _named_in(path))):
+        raise UserError(
+            f"'{path}' is a pipe or a device, not a file.",
+            "Save what comes out of it as a file, and give that.",
+        )
+
+
+def _named_in(path: str) -> Iterator[str]:
+    """What a path or a name of GDAL's may mean on the disk, with the folders above it."""
+    plain = GDAL_PREFIXES.sub("", path)
+    for name in {path, plain, *re.split(r'[:"{}]', plain)}:
+        yield from map(str, (PurePath(name), *PurePath(name).parents))
+
+
+def _is_endless(path: str) -> bool:
+    try:
+        kind = os.stat(path).st_mode
+    except (OSError, ValueError):  # not there, or no path at all
+        return False
+    return not (stat.S_ISREG(kind) or stat.S_ISDIR(kind))
