@@ -1,4 +1,4 @@
-"""What is no file to read from: a pipe or a device, and names that are no text."""
+"""What is no file to read from: a pipe or a device; and what is no name of one."""
 
 from __future__ import annotations
 
@@ -7,9 +7,12 @@ import re
 import stat
 from collections.abc import Iterator
 from pathlib import PurePath
+from typing import Any
 
 from geocfm.errors import UserError
+from geocfm.mistakes import LONGEST_SHOWN
 
+BACKSLASHES = "In a job file write Windows paths in single quotes, 'D:\\maps\\mag.tif', or with /"
 GDAL_PREFIXES = re.compile(r"^(/vsi\w+/)+")
 
 
@@ -25,6 +28,26 @@ def is_text(name: str) -> bool:
 def escaped(text: str) -> str:
     """The text with bytes that are none made visible."""
     return text.encode("utf-8", "backslashreplace").decode("utf-8")
+
+
+def file_name(value: Any) -> Any:
+    """A value of a job that names a file; a ValueError says what is wrong with it."""
+    if isinstance(value, str) and not value.strip():
+        raise ValueError("it is no name of a file")
+    if isinstance(value, str) and any(ord(letter) < ord(" ") for letter in value):
+        raise ValueError(f"it holds what no path does. {BACKSLASHES}")
+    return value
+
+
+def text_only(value: Any) -> Any:
+    """A value of a job whose texts can be written down again; a ValueError says which cannot."""
+    for part in value if isinstance(value, list) else [value]:
+        if isinstance(part, str | PurePath) and not is_text(str(part)):
+            end = escaped(str(part))[-LONGEST_SHOWN:]
+            raise ValueError(
+                f"'{end}' holds bytes that are no text (UTF-8); write it anew, or rename the file"
+            )
+    return value
 
 
 def refuse_no_text(path: str) -> None:

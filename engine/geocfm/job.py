@@ -20,8 +20,8 @@ from pydantic import (
 )
 
 from geocfm.errors import UserError
-from geocfm.input_files import escaped, is_text
-from geocfm.mistakes import LONGEST_SHOWN, explain, nearest_name
+from geocfm.input_files import file_name, text_only
+from geocfm.mistakes import explain, nearest_name
 
 Extent = tuple[float, float, float, float]
 Preset = Literal["auto", "quick", "full", "paper-synthetic", "paper-earthmri"]
@@ -29,7 +29,6 @@ DEVICE = r"^(auto|cpu|cuda(:\d+)?|mps)$"
 # beyond these a number is a slip of the keyboard
 MOST_CELLS = 1_000_000  # along a side
 MOST_STEPS = 100_000_000
-BACKSLASHES = "In a job file write Windows paths in single quotes, 'D:\\maps\\mag.tif', or with /"
 BASELINE_NAMES = (
     *("uniform", "global-kde", "poisson-lr", "rf", "gbdt", "unet-seg", "ocsvm", "retrieval-kde"),
     *("unet-density", "ipp"),
@@ -37,24 +36,6 @@ BASELINE_NAMES = (
 USUAL_BASELINES = ("rf", "ipp")  # what other tools offer: a random forest, and Maxent's equal
 AUTO, ALL, NONE = "auto", "all", "none"  # words that stand for baselines
 CORNERS = "four numbers are needed, xmin,ymin,xmax,ymax"
-
-
-def _refuse_no_name(value: Any) -> Any:
-    if isinstance(value, str) and not value.strip():
-        raise ValueError("it is no name of a file")
-    if isinstance(value, str) and any(ord(letter) < ord(" ") for letter in value):
-        raise ValueError(f"it holds what no path does. {BACKSLASHES}")
-    return value
-
-
-def _refuse_no_text(value: Any) -> Any:
-    for part in value if isinstance(value, list) else [value]:
-        if isinstance(part, str | Path) and not is_text(str(part)):
-            end = escaped(str(part))[-LONGEST_SHOWN:]
-            raise ValueError(
-                f"'{end}' holds bytes that are no text (UTF-8); write it anew, or rename the file"
-            )
-    return value
 
 
 def _ending_in(*suffixes: str) -> AfterValidator:
@@ -119,8 +100,8 @@ def _refuse_empty_extent(extent: Extent | None) -> Extent | None:
 
 
 # strict as jobs are, a Path could not be given as text
-FileName = Annotated[Path, Strict(False), BeforeValidator(_refuse_no_name)]
-OptionalFileName = Annotated[Path | None, Strict(False), BeforeValidator(_refuse_no_name)]
+FileName = Annotated[Path, Strict(False), BeforeValidator(file_name)]
+OptionalFileName = Annotated[Path | None, Strict(False), BeforeValidator(file_name)]
 OptionalExtent = Annotated[
     Extent | None,
     Strict(False),
@@ -129,7 +110,7 @@ OptionalExtent = Annotated[
 ]
 
 
-LayerSpec = Annotated[str, BeforeValidator(_refuse_no_name)]
+LayerSpec = Annotated[str, BeforeValidator(file_name)]
 BaselineNames = Annotated[str, AfterValidator(_refuse_unknown_baselines)]
 ModelName = Annotated[FileName, _ending_in(".safetensors")]
 MapName = Annotated[FileName, _ending_in(".tif", ".tiff")]
@@ -143,7 +124,7 @@ class Job(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
 
-    _text = field_validator("*")(_refuse_no_text)
+    _text = field_validator("*")(text_only)
 
 
 class _Rasters(Job):
@@ -158,7 +139,7 @@ class _Rasters(Job):
     nodata: list[str] = Field(
         [],
         description="A value of a layer that means no data, name=-9999, besides what its file "
-        "says. Repeat it.",
+        "says; as it is stored, before any scale of the file. Repeat it.",
     )
 
 

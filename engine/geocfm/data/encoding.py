@@ -18,7 +18,7 @@ class Encoder:
         self.layers = tuple(layers)
         self.settings = settings
 
-    def encode(self, values: NDArray[np.float32]) -> tuple[NDArray[np.float32], NDArray[np.bool_]]:
+    def encode(self, values: NDArray[np.floating]) -> tuple[NDArray[np.float32], NDArray[np.bool_]]:
         """Channels (C, h, w), and the footprint (h, w): cells where some layer has data."""
         valid = data_mask(values, self.settings.zero_is_nodata)
         channels: list[NDArray[np.float32]] = []
@@ -47,7 +47,7 @@ class Encoder:
             return np.full(len(values), -1)
         return np.concatenate([values, np.arange(len(widths))]) + len(values)
 
-    def unknown_classes(self, values: NDArray[np.float32]) -> dict[str, tuple[int, int]]:
+    def unknown_classes(self, values: NDArray[np.floating]) -> dict[str, tuple[int, int]]:
         """For each class layer: cells whose class has no channel, and all cells with data."""
         valid = data_mask(values, self.settings.zero_is_nodata)
         found = {}
@@ -58,8 +58,9 @@ class Encoder:
         return found
 
     def _standardise(
-        self, layer: LayerCard, plane: NDArray[np.float32], mask: NDArray[np.bool_]
+        self, layer: LayerCard, plane: NDArray[np.floating], mask: NDArray[np.bool_]
     ) -> NDArray[np.float32]:
+        plane = plane.astype(np.float32, copy=False)  # float64 where a class layer needs it
         mean, std = layer.mean, layer.std
         if self.settings.standardise == "window" and mask.any():
             mean, std = float(plane[mask].mean()), float(plane[mask].std())
@@ -72,7 +73,7 @@ def some_data(valid: NDArray[np.bool_]) -> NDArray[np.bool_]:
     return np.logical_or.reduce(valid, axis=0)
 
 
-def data_mask(values: NDArray[np.float32], zero_is_nodata: bool) -> NDArray[np.bool_]:
+def data_mask(values: NDArray[np.floating], zero_is_nodata: bool) -> NDArray[np.bool_]:
     """Where values are data: finite, and not zero where zero means none."""
     mask: NDArray[np.bool_] = np.isfinite(values)
     return mask & (values != 0) if zero_is_nodata else mask

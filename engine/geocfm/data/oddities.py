@@ -33,19 +33,24 @@ class Oddities:
     farthest: float = 0.0
     fillers: Counter[float] = field(default_factory=Counter)
 
-    def add(self, values: NDArray[np.float32]) -> None:
+    def add(self, values: NDArray[np.floating]) -> None:
         """Look at the values (N,) of another block; N > 0."""
         low, high = float(values.min()), float(values.max())
         self.farthest = max(self.farthest, low, high, key=abs)
-        for filler in USUAL_FILLERS:
-            if any(abs(end - filler) <= SAME * abs(filler) for end in (low, high)):
-                alike = np.abs(values - np.float32(filler)) <= SAME * abs(filler)
+        for filler in self._usual_fillers():
+            near = SAME * abs(filler)
+            if any(abs(end - filler) <= near for end in (low, high)):
+                alike = np.abs(values - np.float32(filler)) <= near
                 self.fillers[filler] += int(alike.sum())
         self.cells += values.size
         if self.layer.whole and not self.layer.categorical and len(self.codes) <= MOST_CODES:
             self._collect(values)
 
-    def _collect(self, values: NDArray[np.float32]) -> None:
+    def _usual_fillers(self) -> list[float]:
+        """As they come out of the layer's scale."""
+        return [self.layer.scale * filler + self.layer.offset for filler in USUAL_FILLERS]
+
+    def _collect(self, values: NDArray[np.floating]) -> None:
         left = values[values == np.rint(values)]
         self.whole_cells += left.size
         # faster than sorting while the values are few, and the search ends when they are many

@@ -44,7 +44,7 @@ class Region:
         """How this region's values become channels."""
         return Encoder(self.layer_cards, self.settings)
 
-    def read(self, window: Window) -> NDArray[np.float32]:
+    def read(self, window: Window) -> NDArray[np.floating]:
         """Layer values (L, h, w), from memory if the scan could keep them."""
         if self.scan.cache is None:
             with self._reading:  # GDAL's datasets serve one thread at a time
@@ -53,7 +53,8 @@ class Region:
         inside = window.intersection(whole)
         if inside == window:
             return self.scan.cache[(slice(None), *window.slices_in(whole))]
-        values = np.full((len(self.stack.layers), window.height, window.width), np.nan, np.float32)
+        shape = (len(self.stack.layers), window.height, window.width)
+        values = np.full(shape, np.nan, self.stack.dtype)
         if inside is not None:
             source = self.scan.cache[(slice(None), *inside.slices_in(whole))]
             values[(slice(None), *inside.slices_in(window))] = source

@@ -17,11 +17,13 @@ from geocfm.data.encoding import data_mask, some_data
 from geocfm.data.oddities import Oddities
 from geocfm.data.split import TRAIN, Split
 from geocfm.data.windows import Starts, blocks, lattice_sums
+from geocfm.errors import UserError
 from geocfm.geo.grid import Grid, Window
 from geocfm.geo.rasters import Layer, Stack
 from geocfm.model.checkpoint import LayerCard
 
 MOST_CLASSES = 32
+LARGEST_CODE = 2**53  # up to here float64 holds every whole number
 CACHE_BYTES = 512 * 2**20  # stacks up to this size are kept in memory after the pass
 
 Progress = Callable[[int, int], None]
@@ -41,7 +43,7 @@ class Scan:
     on_data: NDArray[np.bool_]  # per occurrence
     classes: list[Counter[int]]
     oddities: list[Oddities]
-    cache: NDArray[np.float32] | None = field(repr=False)
+    cache: NDArray[np.floating] | None = field(repr=False)
 
     def coverage(self, grid: Grid) -> NDArray[np.float64]:
         """Share of the grid's cells where each layer has data."""
@@ -105,7 +107,7 @@ def scan_layers(
     tiles = split.tiles()
     layers = len(stack.layers)
     shape = (len(tiles), layers)
-    keep = layers * grid.height * grid.width * 4 <= CACHE_BYTES
+    keep = layers * grid.height * grid.width * np.dtype(stack.dtype).itemsize <= CACHE_BYTES
     scan = Scan(
         counts=np.zeros(shape, dtype=np.int64),
         means=np.zeros(shape),
@@ -117,7 +119,7 @@ def scan_layers(
         on_data=np.zeros(len(points), dtype=np.bool_),
         classes=[Counter() for _ in range(layers)],
         oddities=[Oddities(layer) for layer in stack.layers],
-        cache=np.empty((layers, grid.height, grid.width), np.float32) if keep else None,
+        cache=np.empty((layers, grid.height, grid.width), stack.dtype) if keep else None,
     )
     cells = np.floor(points).astype(np.int64)
     done, total = 0, grid.height * grid.width
@@ -140,7 +142,7 @@ def scan_layers(
     return scan
 
 
-def _add_block(scan: Scan, tile: int, layer: int, values: NDArray[np.float32]) -> None:
+def _add_block(scan: Scan, tile: int, layer: int, values: NDArray[np.floating]) -> None:
     if not values.size:
         return
     exact = values.astype(np.float64)
@@ -153,8 +155,19 @@ def _add_block(scan: Scan, tile: int, layer: int, values: NDArray[np.float32]) -
     scan.oddities[layer].add(values)
     if scan.oddities[layer].layer.categorical:
         scan.fractional[layer] |= bool((values != np.rint(values)).any())
+        _refuse_endless_codes(scan.oddities[layer].layer, values)
         found, often = np.unique(values.astype(np.int64), return_counts=True)
         scan.classes[layer].update(dict(zip(found.tolist(), often.tolist(), strict=True)))
+
+
+def _refuse_endless_codes(layer: Layer, values: NDArray[np.floating]) -> None:
+    largest = float(values[np.abs(values).argmax()])
+    if abs(largest) > LARGEST_CODE:
+        raise UserError(
+            f"Layer {layer.name} is given as classes but holds {largest:.17g}; codes above "
+            f"{LARGEST_CODE:,} cannot be told apart.",
+            "Number its classes anew (QGIS: Reclassify by table), or leave it out of --classes.",
+        )
 
 
 def _count_footprint(scan: Scan, block: Window, footprint: NDArray[np.bool_]) -> None:

@@ -75,6 +75,8 @@ def align(layer: Layer, source: Grid, grid: Grid) -> Placement:
     else:
         resampling = "bilinear"
     deed = "already on the grid" if on_grid else DEEDS[resampling]
+    if (layer.scale, layer.offset) != (1, 0) and not layer.categorical:
+        deed += f", values as its file scales them (x {layer.scale:g} + {layer.offset:g})"
     name = crs_name(source.crs)
     sentence = (
         f"{layer.name}: {name}, {describe_cell(source.cell_size)} {source.unit} cells, {deed}"

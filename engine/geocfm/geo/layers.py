@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import glob
+import math
 import os
 import re
 import warnings
@@ -39,7 +40,9 @@ class Layer:
     units: str = ""
     crs: str | None = None  # outweighs the file's own
     nodata: float | None = None  # means no data, besides what the file says
-    whole: bool = field(default=False, compare=False)  # the file holds whole numbers only
+    whole: bool = field(default=False, compare=False)  # holds whole numbers only
+    scale: float = field(default=1.0, compare=False)  # a value is what is stored, times the scale
+    offset: float = field(default=0.0, compare=False)  # and this on top
     coloured: bool = field(default=False, compare=False)  # by a table that has a colour per value
 
 
@@ -156,6 +159,18 @@ def open_raster(path: str) -> Iterator[DatasetReader]:
             yield dataset
 
 
+def stored_scale(source: DatasetReader, band: int) -> tuple[float, float]:
+    """By what a stored number becomes a value of the band: times the scale, plus the offset."""
+    scale, offset = float(source.scales[band - 1]), float(source.offsets[band - 1])
+    if not (math.isfinite(scale) and math.isfinite(offset)) or scale == 0:
+        raise UserError(
+            f"Band {band} of '{source.name}' says that its values are what is stored, times "
+            f"{scale:g} plus {offset:g}.",
+            "Export it again with a scale that is a number above 0 (QGIS: Translate).",
+        )
+    return scale, offset
+
+
 def refuse_locked(path: str) -> None:
     """Tell a file that may not be opened from one that is damaged."""
     if os.path.exists(path) and not os.access(path, os.R_OK):
@@ -257,13 +272,17 @@ def _bands_of(path: str, name: str, band: int | None) -> list[Layer]:
                     f"Band {index} of '{path}' holds complex numbers.",
                     "Export its amplitude, or its real part, as a raster of its own.",
                 )
+            scale, offset = stored_scale(source, index)
             layers.append(
                 Layer(
                     name=name if plain else f"{name}_{label}",
                     path=path,
                     band=index,
                     units=source.units[index - 1] or "",
-                    whole=np.issubdtype(source.dtypes[index - 1], np.integer),
+                    whole=np.issubdtype(source.dtypes[index - 1], np.integer)
+                    and (scale, offset) == (1, 0),
+                    scale=scale,
+                    offset=offset,
                     coloured=source.colorinterp[index - 1] == ColorInterp.palette,
                 )
             )

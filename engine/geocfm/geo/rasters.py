@@ -34,7 +34,7 @@ from geocfm.geo.grid import (
     refuse_countless,
     reproject_points,
 )
-from geocfm.geo.layers import Layer, bounded_cache, find_layers, open_raster
+from geocfm.geo.layers import Layer, bounded_cache, find_layers, open_raster, stored_scale
 
 __all__ = [
     "Alignment",
@@ -55,9 +55,9 @@ WARP_TOLERANCE = 1e-3
 
 NAMED_FILE = re.compile(r"[^\s'\"]+\.[A-Za-z][A-Za-z0-9]{1,4}\b")  # in what GDAL says
 
-# One float band whose no-data is NaN, whatever the file calls no-data: a number, NaN, a mask, an
-# alpha band. GDAL's warper takes one of these at a time, and of several bands only a pixel that is
-# no-data in all of them.
+# One float band of values as they are meant, whatever scale they are stored with, whose no-data is
+# NaN, whatever the file calls no-data: a number, NaN, a mask, an alpha band. GDAL's warper takes
+# one of these at a time, and of several bands only a pixel that is no-data in all of them.
 MASKED_BAND = """<VRTDataset rasterXSize="{width}" rasterYSize="{height}">
   <SRS>{crs}</SRS><GeoTransform>{c!r},{a!r},{b!r},{f!r},{d!r},{e!r}</GeoTransform>
   <VRTRasterBand dataType="{dtype}" band="1"><NoDataValue>nan</NoDataValue>
@@ -66,10 +66,13 @@ MASKED_BAND = """<VRTDataset rasterXSize="{width}" rasterYSize="{height}">
       <SourceBand>{band}</SourceBand>
       <SrcRect xOff="0" yOff="0" xSize="{width}" ySize="{height}"/>
       <DstRect xOff="0" yOff="0" xSize="{width}" ySize="{height}"/>
-      {unless}
+      {unless}{scaled}
     </ComplexSource>
   </VRTRasterBand>
 </VRTDataset>"""
+
+
+SCALED = "<ScaleOffset>{offset!r}</ScaleOffset><ScaleRatio>{scale!r}</ScaleRatio>"
 
 
 def raster_grid(path: str, crs: str | None = None) -> Grid:
@@ -184,6 +187,7 @@ class Stack:
         self._placements: list[Placement] = []
         self._sources: list[DatasetReader] = []
         self._open = ExitStack()
+        self.dtype: type[np.floating] = np.float32  # float64 where codes of classes need it
         try:
             for layer in self.layers:
                 source = layer_grid(layer)
@@ -191,6 +195,8 @@ class Stack:
                 self.alignments.append(placement.alignment)
                 self._placements.append(placement)
                 self._sources.append(self._open.enter_context(_masked_band(layer, source)))
+                if layer.categorical and self._sources[-1].dtypes != ("float32",):
+                    self.dtype = np.float64
         except BaseException:
             self.close()
             raise
@@ -210,9 +216,9 @@ class Stack:
         """Close the files."""
         self._open.close()
 
-    def read(self, window: Window) -> NDArray[np.float32]:
+    def read(self, window: Window) -> NDArray[np.floating]:
         """Read all layers of a window. Returns (layers, height, width); NaN is no data."""
-        values = np.full((len(self.layers), window.height, window.width), np.nan, np.float32)
+        values = np.full((len(self.layers), window.height, window.width), np.nan, self.dtype)
         inside = window.intersection(self.grid.window())
         if inside is None:
             return values
@@ -233,8 +239,10 @@ class Stack:
         return values
 
 
-def _read_cells(source: DatasetReader, placement: Placement, cells: Grid) -> NDArray[np.float32]:
+def _read_cells(source: DatasetReader, placement: Placement, cells: Grid) -> NDArray[np.floating]:
     parts, resampling = placement.parts, placement.alignment.resampling
+    if placement.alignment.layer.categorical:  # float32 would make one class of large codes
+        return _warp(source, cells, resampling, np.float64)
     if parts == 1:
         return _warp(source, cells, resampling)
     divided = cells.divided(parts)
@@ -249,7 +257,9 @@ def _read_cells(source: DatasetReader, placement: Placement, cells: Grid) -> NDA
     return mean
 
 
-def _warp(source: DatasetReader, cells: Grid, resampling: str) -> NDArray[np.float32]:
+def _warp(
+    source: DatasetReader, cells: Grid, resampling: str, dtype: type[np.floating] = np.float32
+) -> NDArray[np.floating]:
     # A VRT of these cells alone: one of the whole grid would warp blocks of 512 x 128 cells for
     # every small window, five times the work. Left alone, GDAL widens its bilinear kernel by a
     # scale it guesses from each window.
@@ -267,7 +277,7 @@ def _warp(source: DatasetReader, cells: Grid, resampling: str) -> NDArray[np.flo
     ) as onto_grid:
         values = onto_grid.read(1)
     with np.errstate(over="ignore"):
-        return np.asarray(values, dtype=np.float32)
+        return np.asarray(values, dtype=dtype)
 
 
 def _unreadable(layer: Layer, error: BaseException) -> Interrupted:
@@ -288,9 +298,13 @@ def _unreadable(layer: Layer, error: BaseException) -> Interrupted:
 def _masked_band(layer: Layer, source: Grid) -> DatasetReader:
     with open_raster(layer.path) as raster:
         exact = np.can_cast(raster.dtypes[layer.band - 1], np.float32)
+        scale, offset = stored_scale(raster, layer.band)
+    scaled = ""
+    if (scale, offset) != (1, 0) and not layer.categorical:  # codes are as they are stored
+        scaled, exact = SCALED.format(offset=offset, scale=scale), False
     t = source.transform
 
-    def without(unless: str, path: str, band: int) -> str:
+    def without(unless: str, path: str, band: int, scaled: str) -> str:
         return MASKED_BAND.format(
             width=source.width,
             height=source.height,
@@ -298,12 +312,16 @@ def _masked_band(layer: Layer, source: Grid) -> DatasetReader:
             path=escape(path),
             band=band,
             unless=unless,
+            scaled=scaled,
             dtype="Float32" if exact else "Float64",
             **{key: getattr(t, key) for key in "abcdef"},
         )
 
-    text = without("<UseMaskBand>true</UseMaskBand>", layer.path, layer.band)
-    if layer.nodata is not None:  # on top: GDAL passes over NODATA where it uses a mask
-        text = without(f"<NODATA>{layer.nodata!r}</NODATA>", text, 1)
+    masked = "<UseMaskBand>true</UseMaskBand>"
+    if layer.nodata is None:
+        text = without(masked, layer.path, layer.band, scaled)
+    else:  # on top: GDAL passes over NODATA where it uses a mask
+        stored = without(masked, layer.path, layer.band, "")
+        text = without(f"<NODATA>{layer.nodata!r}</NODATA>", stored, 1, scaled)
     with bounded_cache():
         return rasterio.open(text)

@@ -9,9 +9,11 @@ from geocfm.data import scan as scan_module
 from geocfm.data.scan import merge_statistics, scan_layers
 from geocfm.data.split import TRAIN, split_tiles
 from geocfm.data.windows import lattice_starts
+from geocfm.errors import UserError
 from geocfm.geo.grid import Window
 from geocfm.geo.rasters import Layer, Stack
 from geocfm.model.settings import WindowSettings
+from small_data import write_raster
 
 
 def training_cells(region) -> np.ndarray:
@@ -178,3 +180,41 @@ def test_progress_counts_every_cell_once(sample):
     assert len(calls) == len(split.tiles())
     assert calls[-1] == (96 * 80, 96 * 80)
     assert calls == sorted(calls)
+
+
+@pytest.mark.parametrize("dtype", ["int32", "uint32", "float64"])
+def test_classes_of_large_codes_have_channels_of_their_own(make_region, sample, tmp_path, dtype):
+    codes = np.where(np.arange(80) < 30, 100_000_001, 100_000_002).astype(dtype)
+    path = tmp_path / "codes.tif"
+    write_raster(path, np.tile(codes, (96, 1)), sample.grid, nodata=0)
+    region = make_region([*sample.rasters, str(path)], classes=("codes",))
+    assert region.layer_cards[-1].classes == (100_000_001, 100_000_002)
+    window = Window(0, 20, 16, 16)
+    channels, _ = region.encoder.encode(region.read(window))
+    assert channels.dtype == np.float32
+    part = region.encoder.value_channels(3)
+    np.testing.assert_array_equal(channels[part][0], np.tile(np.arange(20, 36) < 30, (16, 1)))
+    np.testing.assert_array_equal(channels[part].sum(axis=0), 1)
+    plain = make_region(sample.rasters, classes=())
+    np.testing.assert_array_equal(
+        channels[:3], plain.encoder.encode(plain.read(window))[0][:3]
+    )  # the other layers are as they were
+
+
+@pytest.mark.parametrize("code", [2.0**60, 1e300])
+def test_codes_that_no_number_can_tell_apart_are_refused(make_region, sample, tmp_path, code):
+    path = tmp_path / "codes.tif"
+    write_raster(path, np.full((96, 80), code), sample.grid, nodata=0)
+    with pytest.raises(UserError, match="is given as classes but holds"):
+        make_region([*sample.rasters, str(path)], classes=("codes",))
+
+
+def test_a_filler_is_found_behind_a_scale(make_region, sample, tmp_path):
+    values = np.tile(np.arange(80, dtype=np.int16), (96, 1))
+    values[:10, :10] = -9999
+    path = tmp_path / "scaled.tif"
+    write_raster(path, values, sample.grid, nodata=32767)
+    with rasterio.open(path, "r+") as raster:
+        raster.scales, raster.offsets = (0.01,), (5.0,)
+    region = make_region([str(path)], classes=())
+    assert region.scan.filler(0) == pytest.approx(-9999 * 0.01 + 5)
