@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import shapely
+from rasterio.transform import Affine
 
 from geocfm.errors import UserError
 from geocfm.geo.crs import crs_name
@@ -17,7 +18,9 @@ from geocfm.geo.grid import (
     Window,
     densify,
     describe_cell,
+    full_turn,
     reproject_points,
+    unrolled,
 )
 from geocfm.geo.layers import Layer
 
@@ -42,6 +45,44 @@ class Alignment:
     source_cell: tuple[float, float]
     resampling: str
     sentence: str
+
+
+@dataclass(frozen=True)
+class Unrolled:
+    """A raster as it is met along the longitudes of a grid: once, or again after a whole turn.
+
+    columns: where each copy begins in the grid of them all.
+    """
+
+    grid: Grid
+    columns: tuple[int, ...] = (0,)
+
+
+def unroll(source: Grid, grid: Grid) -> Unrolled:
+    """A source in longitudes, moved by whole turns to where the grid is.
+
+    0 to 360 degrees and -180 to 180 mean the same. Where the grid meets it twice, on both sides of
+    its seam, it is there twice, if a turn is a whole number of its cells.
+    """
+    turn, t = full_turn(source.crs), source.transform
+    seen = reproject_points(densify(grid.outline()), grid.crs, source.crs)
+    if turn is None or source.is_rotated or t.a <= 0 or not np.isfinite(seen).all():
+        return Unrolled(source)
+    low, high = float(seen[:, 0].min()), float(seen[:, 0].max())
+    left, right = t.c, t.c + t.a * source.width
+    edge = t.a * EDGE_CELLS
+    first = math.floor((low - right + edge) / turn) + 1
+    turns = list(range(first, math.ceil((high - left - edge) / turn)))
+    if turns in ([], [0]):
+        return Unrolled(source)
+    columns = turn / t.a
+    if len(turns) > 1 and abs(columns - round(columns)) > EDGE_CELLS:
+        overlaps = [min(high, right + n * turn) - max(low, left + n * turn) for n in turns]
+        turns = [turns[int(np.argmax(overlaps))]]
+    copies = tuple(round(columns) * number for number in range(len(turns)))
+    moved = Affine(t.a, t.b, t.c + turns[0] * turn, t.d, t.e, t.f)
+    whole = Grid(source.crs, moved, source.height, source.width + copies[-1])
+    return Unrolled(whole, copies)
 
 
 @dataclass(frozen=True)
@@ -116,7 +157,7 @@ def _is_turned(jacobian: Floats) -> bool:
 
 
 def _to_source(points: Floats, source: Grid, grid: Grid) -> Floats:
-    world = reproject_points(grid.to_world(points), grid.crs, source.crs)
+    world = source.with_turns(reproject_points(grid.to_world(points), grid.crs, source.crs))
     return source.to_pixel(world[:, 0], world[:, 1])
 
 
@@ -129,6 +170,7 @@ def _overlap(layer: Layer, source: Grid, grid: Grid) -> tuple[Window, Floats]:
     extent = shapely.box(0, 0, grid.width, grid.height)
     regions = []
     outline = reproject_points(densify(source.outline()), source.crs, grid.crs)
+    outline = grid.with_turns(unrolled(outline, grid.crs), together=True)
     if np.isfinite(outline).all():
         footprint = shapely.make_valid(shapely.Polygon(grid.to_pixel(*outline.T)))
         regions.append(footprint.intersection(extent))

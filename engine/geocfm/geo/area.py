@@ -4,18 +4,30 @@ from __future__ import annotations
 
 import math
 import os
+from functools import partial
 
 import numpy as np
 import shapely
 from numpy.typing import NDArray
+from rasterio.crs import CRS
 from rasterio.features import rasterize
 from rasterio.transform import Affine
 from shapely.geometry.base import BaseGeometry
 
 from geocfm.errors import UserError
-from geocfm.geo.grid import OUTLINE_POINTS, Grid, Window
-from geocfm.geo.misplaced import doubt_unit, place_on_grid
+from geocfm.geo.grid import (
+    OUTLINE_POINTS,
+    Floats,
+    Grid,
+    Window,
+    full_turn,
+    reproject_points,
+    unrolled,
+)
+from geocfm.geo.misplaced import doubt_unit
 from geocfm.geo.vectors import read_features
+
+TURNS = (-1, 0, 1)  # around the earth
 
 
 class Area:
@@ -69,15 +81,15 @@ def read_area(path: str | os.PathLike[str], grid: Grid, layer: str | None = None
     left, bottom, right, top = polygons.bounds
     dense = shapely.segmentize(polygons, max(right - left, top - bottom) * 4 / OUTLINE_POINTS)
     world = shapely.get_coordinates(dense)
-    pixel, _ = place_on_grid(world, crs, grid)
-    if not np.isfinite(pixel).all():
+    moved = reproject_points(world, crs, grid.crs)
+    if not np.isfinite(moved).all():
         reason = doubt_unit(world, crs)
         raise UserError(
             f"The area in '{path}' reaches beyond where the grid's CRS is defined"
             f"{': ' + reason if reason else '.'}",
             "Give it its right CRS in QGIS, or draw it around the region of the rasters only.",
         )
-    area = Area(shapely.set_coordinates(dense, pixel), grid)
+    area = Area(_on_grid(shapely.set_coordinates(dense, moved), grid), grid)
     if area.polygons.area < 1:
         raise UserError(
             f"The area in '{path}' is smaller than a cell of the grid "
@@ -85,3 +97,32 @@ def read_area(path: str | os.PathLike[str], grid: Grid, layer: str | None = None
             "Draw it larger.",
         )
     return area
+
+
+def _on_grid(polygons: BaseGeometry, grid: Grid) -> BaseGeometry:
+    """Polygons in the grid's CRS in its pixel coordinates.
+
+    Along longitudes each ring is joined where it jumps from 180 to -180, and the whole is met again
+    after each turn around the earth, for 0 to 360 degrees and -180 to 180 mean the same.
+    """
+    turn = full_turn(grid.crs)
+
+    def pixels(world: Floats, turns: int = 0) -> Floats:
+        return grid.to_pixel(world[:, 0] + turns * (turn or 0), world[:, 1])
+
+    if turn is None:
+        return shapely.transform(polygons, pixels)
+    parts = [_joined(part, grid.crs) for part in shapely.get_parts(polygons)]
+    extent = shapely.box(0, 0, grid.width, grid.height)
+    copies = (shapely.transform(part, partial(pixels, turns=n)) for part in parts for n in TURNS)
+    met = [copy for copy in copies if copy.intersects(extent)]
+    return shapely.union_all(met or [shapely.transform(polygons, pixels)])
+
+
+def _joined(polygon: BaseGeometry, crs: CRS) -> BaseGeometry:
+    rings = [shapely.get_coordinates(ring) for ring in (polygon.exterior, *polygon.interiors)]
+    outer, *holes = (unrolled(ring, crs) for ring in rings)
+    turn = full_turn(crs) or 0
+    middle = np.ptp(outer[:, 0]) / 2 + outer[:, 0].min()
+    holes = [hole - [turn * np.round((hole[0, 0] - middle) / turn), 0] for hole in holes]
+    return shapely.make_valid(shapely.Polygon(outer, holes))

@@ -194,6 +194,21 @@ class Grid:
         areas: Floats = determinant * factor**2 * curvature * cosine
         return areas
 
+    def with_turns(self, points: Floats, together: bool = False) -> Floats:
+        """World points (N, 2) with longitudes moved by whole turns to be nearest to the grid.
+
+        together: all by as many turns, for a line that must not be torn.
+        """
+        turn = full_turn(self.crs)
+        if turn is None:
+            return points
+        middle = self.to_world([(self.width / 2, self.height / 2)])[0, 0]
+        moved = points.copy()
+        with np.errstate(invalid="ignore"):  # inf has no place
+            x = points[:, 0].mean() if together else points[:, 0]
+            moved[:, 0] -= turn * np.round((x - middle) / turn)
+        return moved
+
     def aligned_with(self, other: Grid) -> bool:
         """Tell whether both grids have the same cells."""
         if (self.height, self.width) != (other.height, other.width) or self.crs != other.crs:
@@ -246,7 +261,8 @@ class Grid:
 
     def covering(self, outline_xy: ArrayLike, crs: CRS) -> Grid:
         """Give the grid on this lattice that covers a polygon; its outline (N, 2) is in `crs`."""
-        points = reproject_points(densify(np.asarray(outline_xy, dtype=np.float64)), crs, self.crs)
+        outline = densify(np.asarray(outline_xy, dtype=np.float64))
+        points = unrolled(reproject_points(outline, crs, self.crs), self.crs)
         if not np.isfinite(points).all():
             raise UserError(
                 f"The area cannot be expressed in {crs_name(self.crs)}.",
@@ -287,6 +303,24 @@ def reproject_points(points: Floats, source: CRS, target: CRS) -> Floats:
         halves = np.array_split(points, 2)
         return np.concatenate([reproject_points(half, source, target) for half in halves])
     return np.stack([np.asarray(x, dtype=np.float64), np.asarray(y, dtype=np.float64)], axis=1)
+
+
+def full_turn(crs: CRS) -> float | None:
+    """A whole turn around the earth in the CRS's unit; None where x is no longitude."""
+    return 2 * math.pi / float(crs.units_factor[1]) if crs.is_geographic else None
+
+
+def unrolled(ring: Floats, crs: CRS) -> Floats:
+    """A closed line (N, 2) without the jump of its longitudes from 180 to -180.
+
+    One around a pole, which has no end to be joined to its beginning, stays as it is.
+    """
+    turn = full_turn(crs)
+    if turn is None or not np.isfinite(ring).all():
+        return ring
+    x = np.unwrap(ring[:, 0], period=turn)
+    closed = abs((x[-1] - x[0]) - (ring[-1, 0] - ring[0, 0])) < turn / 2
+    return np.stack([x, ring[:, 1]], axis=1) if closed else ring
 
 
 def refuse_countless(rows: float, columns: float, remedy: str) -> None:

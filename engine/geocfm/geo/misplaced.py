@@ -13,6 +13,8 @@ from geocfm.geo.grid import Floats, Grid, describe_place, reproject_points
 ENOUGH = 0.5  # a suspicion is uttered if it puts at least this share of the points inside
 DEGREES = CRS.from_epsg(4326)
 
+ANTIMERIDIAN = 170  # degrees; from here on the same place has a neighbour of the other sign
+
 EXCHANGED = "with x and y exchanged"
 FLIPS = {
     "with the sign of y changed": (1, -1),
@@ -22,8 +24,11 @@ FLIPS = {
 
 
 def place_on_grid(points: Floats, crs: CRS, grid: Grid) -> tuple[Floats, NDArray[np.bool_]]:
-    """World points (N, 2) as (column, row) of the grid, and which of them lie inside."""
-    moved = reproject_points(points, crs, grid.crs)
+    """World points (N, 2) as (column, row) of the grid, and which of them lie inside.
+
+    Longitudes of 0 to 360 and of -180 to 180 mean the same.
+    """
+    moved = grid.with_turns(reproject_points(points, crs, grid.crs))
     pixel = grid.to_pixel(moved[:, 0], moved[:, 1])
     in_rows_and_columns = (pixel >= 0) & (pixel < [grid.width, grid.height])  # inf and NaN fail
     return pixel, in_rows_and_columns[:, 0] & in_rows_and_columns[:, 1]
@@ -70,7 +75,10 @@ def suspect(points: Floats, crs: CRS, grid: Grid) -> tuple[str, int]:
     Both are empty if too few would lie inside to suspect it.
     """
     mended = {EXCHANGED: points[:, ::-1]}
-    mended.update({words: points * np.array(signs) for words, signs in FLIPS.items()})
+    flips = {
+        words: signs for words, signs in FLIPS.items() if signs[0] > 0 or not _far(points, crs)
+    }
+    mended.update({words: points * np.array(signs) for words, signs in flips.items()})
     counts = {words: _count_inside(moved, crs, grid) for words, moved in mended.items()}
     likeliest = max(counts, key=lambda words: counts[words])
     return (likeliest, counts[likeliest]) if counts[likeliest] else ("", 0)
@@ -111,6 +119,11 @@ def doubt_unit(points: Floats, crs: CRS) -> str:
     if not crs.is_geographic and like_degrees.all():
         return f"{shown} look like degrees, but {crs_name(crs)} has none."
     return ""
+
+
+def _far(points: Floats, crs: CRS) -> bool:
+    """Whether points lie near the antimeridian, where the other sign leads across it."""
+    return bool(crs.is_geographic and np.median(np.abs(points[:, 0])) >= ANTIMERIDIAN)
 
 
 def _like_degrees(points: Floats) -> NDArray[np.bool_]:

@@ -166,7 +166,7 @@ def _doubts(
             f"The occurrences are read as {crs_name(crs)}, as asked, though their file says "
             f"{crs_name(stated)}."
         )
-    extended = int((shapely.get_dimensions(shapes) > 0).sum())
+    extended = int((shapely.get_dimensions(_separate(shapes)[0]) > 0).sum())
     if extended:
         found.append(
             "1 occurrence is a line or polygon; it counts as a point at its centre."
@@ -182,13 +182,24 @@ def _doubts(
 
 def _points(features: Features) -> tuple[Floats, NDArray[np.int64]]:
     """World points (N, 2) in the order of the features, and the index of the feature of each."""
-    shapes = features.geometries
+    shapes, whose = _separate(features.geometries)
     kinds = shapely.get_type_id(shapes)
     pointlike = (kinds == shapely.GeometryType.POINT) | (kinds == shapely.GeometryType.MULTIPOINT)
     shapes = np.where(pointlike, shapes, shapely.centroid(shapes))
     points, owners = shapely.get_coordinates(shapes, return_index=True)
     finite = np.isfinite(points).all(axis=1)
-    return points[finite], owners[finite].astype(np.int64)
+    return points[finite], whose[owners[finite]].astype(np.int64)
+
+
+def _separate(shapes: NDArray[np.object_]) -> tuple[NDArray[np.object_], NDArray[np.int64]]:
+    """Shapes with the parts of collections by themselves, and the feature of each, in order."""
+    whose = np.arange(len(shapes))
+    while (mixed := shapely.get_type_id(shapes) == shapely.GeometryType.GEOMETRYCOLLECTION).any():
+        parts, owners = shapely.get_parts(shapes[mixed], return_index=True)
+        whose = np.concatenate([whose[~mixed], whose[mixed][owners]])
+        order = np.argsort(whose, kind="stable")
+        shapes, whose = np.concatenate([shapes[~mixed], parts])[order], whose[order]
+    return shapes, whose
 
 
 def _first_of_each_cell(pixel: Floats) -> NDArray[np.int64]:

@@ -23,7 +23,15 @@ from rasterio.transform import Affine
 from rasterio.vrt import WarpedVRT
 
 from geocfm.errors import Interrupted, UserError, hindrance
-from geocfm.geo.alignment import MOST_PARTS, Alignment, Placement, align, source_cells_per_cell
+from geocfm.geo.alignment import (
+    MOST_PARTS,
+    Alignment,
+    Placement,
+    Unrolled,
+    align,
+    source_cells_per_cell,
+    unroll,
+)
 from geocfm.geo.area import Area
 from geocfm.geo.crs import crs_name, parse_crs
 from geocfm.geo.grid import (
@@ -33,6 +41,7 @@ from geocfm.geo.grid import (
     densify,
     refuse_countless,
     reproject_points,
+    unrolled,
 )
 from geocfm.geo.layers import Layer, bounded_cache, find_layers, open_raster, stored_scale
 
@@ -58,16 +67,17 @@ NAMED_FILE = re.compile(r"[^\s'\"]+\.[A-Za-z][A-Za-z0-9]{1,4}\b")  # in what GDA
 # One float band of values as they are meant, whatever scale they are stored with, whose no-data is
 # NaN, whatever the file calls no-data: a number, NaN, a mask, an alpha band. GDAL's warper takes
 # one of these at a time, and of several bands only a pixel that is no-data in all of them.
-MASKED_BAND = """<VRTDataset rasterXSize="{width}" rasterYSize="{height}">
-  <SRS>{crs}</SRS><GeoTransform>{c!r},{a!r},{b!r},{f!r},{d!r},{e!r}</GeoTransform>
-  <VRTRasterBand dataType="{dtype}" band="1"><NoDataValue>nan</NoDataValue>
+COPY = """
     <ComplexSource>
       <SourceFilename relativeToVRT="0" shared="0">{path}</SourceFilename>
       <SourceBand>{band}</SourceBand>
       <SrcRect xOff="0" yOff="0" xSize="{width}" ySize="{height}"/>
-      <DstRect xOff="0" yOff="0" xSize="{width}" ySize="{height}"/>
+      <DstRect xOff="{column}" yOff="0" xSize="{width}" ySize="{height}"/>
       {unless}{scaled}
-    </ComplexSource>
+    </ComplexSource>"""
+MASKED_BAND = """<VRTDataset rasterXSize="{width}" rasterYSize="{height}">
+  <SRS>{crs}</SRS><GeoTransform>{c!r},{a!r},{b!r},{f!r},{d!r},{e!r}</GeoTransform>
+  <VRTRasterBand dataType="{dtype}" band="1"><NoDataValue>nan</NoDataValue>{copies}
   </VRTRasterBand>
 </VRTDataset>"""
 
@@ -114,7 +124,7 @@ def reference_grid(
         return base if extent is None else base.covering(_box(extent), base.crs)
     target = base.crs if crs is None else parse_crs(crs)
     if extent is None:
-        outline = reproject_points(densify(base.outline()), base.crs, target)
+        outline = unrolled(reproject_points(densify(base.outline()), base.crs, target), target)
         if not np.isfinite(outline).all():
             raise UserError(
                 f"The first raster does not fit into {crs_name(target)}.",
@@ -190,11 +200,12 @@ class Stack:
         self.dtype: type[np.floating] = np.float32  # float64 where codes of classes need it
         try:
             for layer in self.layers:
-                source = layer_grid(layer)
-                placement = align(layer, source, grid)
+                own = layer_grid(layer)
+                source = unroll(own, grid)
+                placement = align(layer, source.grid, grid)
                 self.alignments.append(placement.alignment)
                 self._placements.append(placement)
-                self._sources.append(self._open.enter_context(_masked_band(layer, source)))
+                self._sources.append(self._open.enter_context(_masked_band(layer, own, source)))
                 if layer.categorical and self._sources[-1].dtypes != ("float32",):
                     self.dtype = np.float64
         except BaseException:
@@ -295,33 +306,33 @@ def _unreadable(layer: Layer, error: BaseException) -> Interrupted:
     )
 
 
-def _masked_band(layer: Layer, source: Grid) -> DatasetReader:
+def _masked_band(layer: Layer, own: Grid, there: Unrolled) -> DatasetReader:
+    """A layer's band, on the raster's own grid, as it is met along the longitudes of the job's."""
     with open_raster(layer.path) as raster:
         exact = np.can_cast(raster.dtypes[layer.band - 1], np.float32)
         scale, offset = stored_scale(raster, layer.band)
     scaled = ""
     if (scale, offset) != (1, 0) and not layer.categorical:  # codes are as they are stored
         scaled, exact = SCALED.format(offset=offset, scale=scale), False
-    t = source.transform
 
-    def without(unless: str, path: str, band: int, scaled: str) -> str:
+    def without(unless: str, path: str, band: int, scaled: str, there: Unrolled) -> str:
+        source = {"path": escape(path), "band": band, "unless": unless, "scaled": scaled}
+        size = {"width": own.width, "height": own.height}
+        copies = (COPY.format(column=column, **source, **size) for column in there.columns)
         return MASKED_BAND.format(
-            width=source.width,
-            height=source.height,
-            crs=escape(source.crs.to_wkt()),
-            path=escape(path),
-            band=band,
-            unless=unless,
-            scaled=scaled,
+            width=there.grid.width,
+            height=there.grid.height,
+            crs=escape(there.grid.crs.to_wkt()),
             dtype="Float32" if exact else "Float64",
-            **{key: getattr(t, key) for key in "abcdef"},
+            copies="".join(copies),
+            **{key: getattr(there.grid.transform, key) for key in "abcdef"},
         )
 
     masked = "<UseMaskBand>true</UseMaskBand>"
     if layer.nodata is None:
-        text = without(masked, layer.path, layer.band, scaled)
+        text = without(masked, layer.path, layer.band, scaled, there)
     else:  # on top: GDAL passes over NODATA where it uses a mask
-        stored = without(masked, layer.path, layer.band, "")
-        text = without(f"<NODATA>{layer.nodata!r}</NODATA>", stored, 1, scaled)
+        stored = without(masked, layer.path, layer.band, "", Unrolled(own))
+        text = without(f"<NODATA>{layer.nodata!r}</NODATA>", stored, 1, scaled, there)
     with bounded_cache():
         return rasterio.open(text)
