@@ -75,9 +75,8 @@ def suspect(points: Floats, crs: CRS, grid: Grid) -> tuple[str, int]:
     Both are empty if too few would lie inside to suspect it.
     """
     mended = {EXCHANGED: points[:, ::-1]}
-    flips = {
-        words: signs for words, signs in FLIPS.items() if signs[0] > 0 or not _far(points, crs)
-    }
+    far = _far(points, crs)
+    flips = {words: signs for words, signs in FLIPS.items() if signs[0] > 0 or not far}
     mended.update({words: points * np.array(signs) for words, signs in flips.items()})
     counts = {words: _count_inside(moved, crs, grid) for words, moved in mended.items()}
     likeliest = max(counts, key=lambda words: counts[words])
@@ -123,7 +122,9 @@ def doubt_unit(points: Floats, crs: CRS) -> str:
 
 def _far(points: Floats, crs: CRS) -> bool:
     """Whether points lie near the antimeridian, where the other sign leads across it."""
-    return bool(crs.is_geographic and np.median(np.abs(points[:, 0])) >= ANTIMERIDIAN)
+    return bool(
+        crs.is_geographic and len(points) and np.median(np.abs(points[:, 0])) >= ANTIMERIDIAN
+    )
 
 
 def _like_degrees(points: Floats) -> NDArray[np.bool_]:

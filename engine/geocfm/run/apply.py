@@ -20,6 +20,7 @@ from geocfm.geo.rasters import Layer, Stack, grid_like, layer_grid
 from geocfm.geo.writing import Band, open_raster_for_blocks, write_cog, write_points
 from geocfm.inference.density import choose_density
 from geocfm.inference.experience_map import OUTSIDE, ExperienceMap, OutsideTally
+from geocfm.inference.layer_likeness import doubts_about_layers
 from geocfm.inference.parts import Parts
 from geocfm.inference.predictor import Predictor
 from geocfm.inference.regional_draws import draw_region
@@ -138,12 +139,22 @@ def applying(job: ApplyingJob, reporter: Reporter) -> Iterator[Application]:
         shown = found.grid if found.area is None else found.grid.subgrid(found.area.bounds)
         reporter.note(f"The region has {shown.describe()}.")
         predictor = Predictor(checkpoint, stack, sampling, device)
+        warn_of_layers(predictor, found.area, reporter)
         yield Application(
             *(card, found.training_grid, stack, predictor, found.area, device),
             *(checkpoint.experience, found.learned),
         )
         for sentence in predictor.warnings():
             reporter.warn(sentence)
+
+
+def warn_of_layers(predictor: Predictor, area: Area | None, reporter: Reporter) -> None:
+    """Say which layers are not what the model learned from, as far as some cells tell."""
+    zero_is_nodata = predictor.card.settings.windows.zero_is_nodata
+    for sentence in doubts_about_layers(
+        predictor.layers, predictor.card.layers, area, zero_is_nodata=zero_is_nodata
+    ):
+        reporter.warn(sentence)
 
 
 def match_layers(card: ModelCard, layers: list[Layer]) -> tuple[list[Layer], list[str]]:

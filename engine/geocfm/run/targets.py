@@ -32,7 +32,7 @@ from geocfm.inference.targets import (
 from geocfm.job import TargetsJob
 from geocfm.model.checkpoint import load_checkpoint
 from geocfm.model.device import choose_device
-from geocfm.run.apply import match_layers
+from geocfm.run.apply import match_layers, warn_of_layers
 from geocfm.run.inputs import given_layers, open_occurrences
 from geocfm.run.provenance import TAG, Provenance, read_provenance
 from geocfm.run.report_extras import AREA_SHARE, effects_of_layers
@@ -218,6 +218,7 @@ def _layers_that_matter(
     layers, _ = match_layers(checkpoint.card, given_layers(job))
     with Stack(layers, grid) as stack:
         predictor = Predictor(checkpoint, stack, checkpoint.card.settings.sampling, device)
+        warn_of_layers(predictor, None, reporter)
         return effects_of_layers(predictor, targets, grid, reporter)
 
 
