@@ -13,7 +13,15 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any, Literal, Protocol, TextIO
 
-from pydantic import BaseModel, ConfigDict, Field, JsonValue, TypeAdapter, field_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    JsonValue,
+    TypeAdapter,
+    field_validator,
+)
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TaskID, TextColumn, TimeElapsedColumn
@@ -36,6 +44,9 @@ def _as_text(value: Any) -> Any:
     if isinstance(value, dict):
         return {_as_text(key): _as_text(inner) for key, inner in value.items()}
     return [_as_text(inner) for inner in value] if isinstance(value, list) else value
+
+
+_JSON: TypeAdapter[dict[str, Any]] = TypeAdapter(dict[str, JsonValue])  # and no types of numpy's
 
 
 class _Event(BaseModel):
@@ -83,7 +94,7 @@ class Reported(_Event):
 
     event: Literal["report"] = "report"
     kind: str
-    content: dict[str, JsonValue]
+    content: Annotated[dict[str, Any], AfterValidator(_JSON.validate_python)]
 
 
 class Wrote(_Event):
@@ -323,7 +334,7 @@ class TerminalSink:
             self._bars.stop()
 
 
-def _job_table(jobs: Any) -> Table:
+def _job_table(jobs: list[dict[str, Any]]) -> Table:
     """Each job in a row: its outcome, its time, and its first result or what stood in the way."""
     table = Table(box=SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
     table.add_column("name", max_width=20, overflow="fold")
