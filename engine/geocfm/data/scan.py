@@ -145,6 +145,8 @@ def scan_layers(
 def _add_block(scan: Scan, tile: int, layer: int, values: NDArray[np.floating]) -> None:
     if not values.size:
         return
+    if scan.oddities[layer].layer.categorical:
+        _refuse_endless_codes(scan.oddities[layer].layer, values)
     exact = values.astype(np.float64)
     mean, square = exact.mean(), ((exact - exact.mean()) ** 2).sum()
     before, gap = scan.counts[tile, layer], mean - scan.means[tile, layer]
@@ -155,7 +157,6 @@ def _add_block(scan: Scan, tile: int, layer: int, values: NDArray[np.floating]) 
     scan.oddities[layer].add(values)
     if scan.oddities[layer].layer.categorical:
         scan.fractional[layer] |= bool((values != np.rint(values)).any())
-        _refuse_endless_codes(scan.oddities[layer].layer, values)
         found, often = np.unique(values.astype(np.int64), return_counts=True)
         scan.classes[layer].update(dict(zip(found.tolist(), often.tolist(), strict=True)))
 
