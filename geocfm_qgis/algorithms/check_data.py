@@ -46,11 +46,10 @@ class CheckData(EngineAlgorithm):
         self.addOutput(QgsProcessingOutputNumber("USED", tr("Occurrences used")))
         self.addOutput(QgsProcessingOutputBoolean("CAN_TRAIN", tr("Training is possible")))
 
-    def prepareAlgorithm(self, parameters, context, feedback):
-        """Read all that belongs to QGIS's main thread; a check has no result of the engine's."""
-        super().prepareAlgorithm(parameters, context, feedback)
-        self._report_path = self._job.values.pop("out", "")
-        return True
+    def take_outputs(self, parameters, context):
+        """Let QGIS choose the file of the report, which is no result of the engine's."""
+        self._report_path = self.output_path(parameters, context)
+        self.refuse_suffix(self._report_path)
 
     def refuse(self, outcome):
         """Raise what is no answer to the question; that training is impossible is one."""

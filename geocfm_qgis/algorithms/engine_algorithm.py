@@ -59,15 +59,28 @@ class EngineAlgorithm(QgsProcessingAlgorithm):
         """Give the file to write; QGIS chooses it if the user wants a temporary one."""
         return self.parameterAsFileOutput(parameters, OUTPUT, context)
 
-    def engine_job(self, parameters, context, out="", name="", beside=None):
-        """Give the job that these parameters mean.
-
-        beside: the paths of what else is written, by parameter; those in the parameters if None.
-        """
-        if beside is None:
-            beside = {each: _chosen_output(parameters, each) for each in self.further_outputs}
-        written = {each.lower(): path for each, path in beside.items() if path}
+    def engine_job(self, parameters, context, out="", name=""):
+        """Give the job that these parameters mean."""
+        chosen = {each: _chosen_output(parameters, each) for each in self.further_outputs}
+        written = {each.lower(): path for each, path in chosen.items() if path}
         return JobInputs(self, parameters, context).job(out, name, written)
+
+    def take_outputs(self, parameters, context):
+        """Let QGIS choose the files to write, and tell the job.
+
+        Not before the work begins: a task works with a context of its own, and the layers that
+        are to be loaded are those noted there.
+        """
+        # QGIS knows the result by just this spelling of its path
+        self._output = self.output_path(parameters, context)
+        self.refuse_suffix(self._output)
+        self._beside = {
+            name: self.parameterAsOutputLayer(parameters, name, context)
+            for name in self.further_outputs
+        }
+        paths = {"out": self._output, **{name.lower(): at for name, at in self._beside.items()}}
+        written = {key: os.path.abspath(path) for key, path in paths.items() if path}
+        self._job = replace(self._job, values={**self._job.values, **written})
 
     @staticmethod
     def engine():
@@ -128,7 +141,7 @@ class EngineAlgorithm(QgsProcessingAlgorithm):
         out = _chosen_output(parameters)
         job = self.engine_job(parameters, context, out)
         if out:
-            self._refuse_suffix(out)
+            self.refuse_suffix(out)
             self.refuse_existing(out, job)
         for path in output_paths(job):
             _refuse_replacing_input(path, job)
@@ -141,19 +154,12 @@ class EngineAlgorithm(QgsProcessingAlgorithm):
     def prepareAlgorithm(self, parameters, context, feedback):
         """Read all that belongs to QGIS's main thread."""
         self._python = self.engine()
-        # QGIS knows the result by just this spelling of its path
-        self._output = self.output_path(parameters, context)
-        if self._output:
-            self._refuse_suffix(self._output)
-        self._beside = {
-            name: self.parameterAsOutputLayer(parameters, name, context)
-            for name in self.further_outputs
-        }
-        self._job = self.engine_job(parameters, context, self._output, beside=self._beside)
+        self._job = self.engine_job(parameters, context)
         return True
 
     def processAlgorithm(self, parameters, context, feedback):
         """Write what has to be written for the engine, and let it do the job."""
+        self.take_outputs(parameters, context)
         outcome = run_jobs([self._job], self._python, feedback)
         self.refuse(outcome)
         return self.results(outcome, self._job, context, feedback)
@@ -162,8 +168,9 @@ class EngineAlgorithm(QgsProcessingAlgorithm):
         """Raise the engine's sentence if the work is not done."""
         refuse_unfinished(outcome)
 
-    def _refuse_suffix(self, out):
-        if self.output_suffixes and not out.lower().endswith(self.output_suffixes):
+    def refuse_suffix(self, out):
+        """Raise a sentence if the result's name does not tell its format."""
+        if out and self.output_suffixes and not out.lower().endswith(self.output_suffixes):
             raise QgsProcessingException(
                 tr("The name of the result must end in {suffixes}, not so: {path}").format(
                     suffixes=tr(" or ").join(self.output_suffixes), path=out

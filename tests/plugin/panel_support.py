@@ -2,7 +2,7 @@
 
 import time
 
-from qgis.gui import QgsMapCanvas, QgsMessageBar
+from qgis.gui import QgsBrowserGuiModel, QgsMapCanvas, QgsMessageBar
 from qgis.PyQt import sip
 from qgis.PyQt.QtCore import QCoreApplication, QEvent
 from qgis.PyQt.QtWidgets import QMainWindow, QWidget
@@ -13,12 +13,13 @@ from geocfm_qgis.runs.run_queue import RunQueue
 
 
 class Iface:
-    """The few things of QGIS's interface that the panel uses, real ones."""
+    """The few things of QGIS's interface that the panel and Processing use, real ones."""
 
     def __init__(self):
         self.window = QMainWindow()
         self.bar = QgsMessageBar()
         self.canvas = QgsMapCanvas()
+        self.browser = QgsBrowserGuiModel()
         self.options_opened = []
 
     def mainWindow(self):
@@ -29,6 +30,12 @@ class Iface:
 
     def mapCanvas(self):
         return self.canvas
+
+    def browserModel(self):
+        return self.browser
+
+    def activeLayer(self):
+        return None
 
     def showOptionsDialog(self, parent=None, currentPage=""):
         self.options_opened.append(currentPage)
