@@ -100,7 +100,7 @@ class GeoCFMPanel(QDockWidget):
             self.refresh()
         if self.preflight.run is None or not self.preflight.report.can_run:
             return
-        if self.preflight.still_holds():
+        if self.preflight.still_holds(self.choices()):
             self._queue.add(self.preflight.run)
             self.results.make_ready_for_next()
         else:
@@ -174,7 +174,7 @@ class GeoCFMPanel(QDockWidget):
         self.keeper.show_panel.connect(self._come_up)
         self.keeper.kept.connect(self._on_kept)
         self._queue.changed.connect(self._on_queue)
-        QApplication.instance().focusWindowChanged.connect(self._look_at_engine)
+        QApplication.instance().focusWindowChanged.connect(self._look_at_options)
         self.project.writeProject.connect(self._save)
         self.project.readProject.connect(self._load)
         self.project.cleared.connect(self._clear)
@@ -214,10 +214,11 @@ class GeoCFMPanel(QDockWidget):
         self.model.set_devices(self.engine.devices)
         self.refresh()
 
-    def _look_at_engine(self):
+    def _look_at_options(self):
         """Somebody may come back from QGIS's options."""
         if self.isVisible():
             self.engine.refresh()
+        self.results.look_at_place()
 
     def _on_queue(self):
         runs = [run for run in (self._queue.current, *self._queue.waiting) if run is not None]

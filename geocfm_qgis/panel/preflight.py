@@ -82,10 +82,15 @@ class Preflight(QObject):
             self._task.cancel()
             self._task = None
 
-    def still_holds(self):
-        """Whether a plan made now is the one that was checked: layers change without a word."""
+    def still_holds(self, choices):
+        """Whether a plan made now is the one that was checked: layers change without a word.
+
+        So does the place of the results, with the project's and with QGIS's options.
+        """
+        if choices != self._choices:
+            return False
         try:
-            run = plan.make_run(self._choices, self._project)
+            run = plan.make_run(choices, self._project)
         except (QgsProcessingException, CheckpointError):
             return False
         return _lasting_content(run.jobs) == self._planned

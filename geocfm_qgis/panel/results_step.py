@@ -51,7 +51,8 @@ class ResultsStep(Step):
         self.placeCombo.currentIndexChanged.connect(self._on_change)
         self.folderFile.fileChanged.connect(self._on_change)
         self.overwriteCheck.toggled.connect(self.changed)
-        project.homePathChanged.connect(self.refresh)
+        project.homePathChanged.connect(self.look_at_place)
+        project.projectSaved.connect(self.look_at_place)  # a script's "write" says only this
         self.refresh()
 
     def choices(self):
@@ -176,6 +177,12 @@ class ResultsStep(Step):
                 "inputs and settings are the same; tick this to begin anew."
             )
         self.overwriteSentence.setText(sentence)
+
+    def look_at_place(self):
+        """Take in that results would lie elsewhere: with the project, or by QGIS's options."""
+        shown = self.folderFile.lineEdit().placeholderText()
+        if shown != result_files.default_folder(self.project):
+            self._on_change()
 
     def output_paths(self):
         """Give all that the run would write."""

@@ -240,6 +240,53 @@ def test_layers_that_changed_without_a_word_are_checked_again(open_panel):
     assert opened.queue.current is not None
 
 
+@pytest.mark.parametrize("at_once", [True, False], ids=["at once", "a moment later"])
+def test_results_lie_beside_the_project_as_it_is_saved_when_run_is_pressed(
+    open_panel, tmp_path, at_once
+):
+    opened, project = open_panel(), QgsProject.instance()
+    settings.set_results_folder("")
+    places = [tmp_path / "old place", tmp_path / "new place"]
+    for place in places:
+        place.mkdir()
+    assert project.write(str(places[0] / "gold.qgz"))
+    opened.tick_all()
+    opened.wait_until_checked()
+    assert opened.panel.preflight.run.folder.startswith(str(places[0]))
+    assert project.write(str(places[1] / "gold.qgz"))
+    if at_once:
+        opened.panel.start()  # before anything could be taken in
+        assert opened.queue.current is None
+    planned = opened.panel.preflight
+    assert wait_until(lambda: planned.run and planned.run.folder.startswith(str(places[1])))
+    opened.run()
+    assert opened.queue.current.folder.startswith(str(places[1]))
+    shown = opened.panel.results.folderFile.lineEdit().placeholderText()
+    assert shown == str(places[1] / "geocfm")
+    opened.wait_until_ended()
+    assert not (places[0] / "geocfm").exists()
+    (made,) = (places[1] / "geocfm").iterdir()
+    assert (made / "prospectivity.tif").exists()
+    assert history.runs(project)[0].folder == str(made)
+
+
+def test_a_folder_for_results_chosen_in_the_options_is_taken_at_once(open_panel, tmp_path):
+    opened = open_panel()
+    opened.tick_all()
+    opened.wait_until_checked()
+    settings.set_results_folder(str(tmp_path / "another"))
+    opened.panel.start()
+    assert opened.queue.current is None
+    opened.run()
+    assert opened.queue.current.folder.startswith(str(tmp_path / "another"))
+    opened.wait_until_ended()
+    settings.set_results_folder(str(tmp_path / "a third"))
+    QApplication.instance().focusWindowChanged.emit(None)  # as when the options are closed
+    shown = opened.panel.results.folderFile.lineEdit()
+    assert wait_until(lambda: shown.placeholderText() == str(tmp_path / "a third"))
+    assert opened.panel.choices().results.folder == str(tmp_path / "a third")
+
+
 def test_replacing_is_said_of_one_run_only(open_panel):
     opened = open_panel()
     opened.tick_all()
