@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from functools import partial
 
 import qgis.utils
@@ -10,7 +11,7 @@ from qgis.PyQt.QtCore import QCoreApplication, QThread
 from qgis.PyQt.QtWidgets import QPushButton
 
 from ..results.finished import report_of
-from ..results.opening import open_on_desktop
+from ..results.opening import open_report
 from ..translation import tr
 from .engine_algorithm import EngineAlgorithm
 
@@ -59,4 +60,4 @@ def offer_report(path):
 
 
 def _open(path, *_):
-    open_on_desktop(path)
+    open_report(path, os.path.dirname(path))

@@ -1,8 +1,13 @@
-"""The panel's choices in the project file, so that a project opens as it was saved."""
+"""The panel's choices in the project file, so that a project opens as it was saved.
+
+It may be a stranger's: what would be replaced, or written to another computer, is asked anew.
+"""
 
 import json
+from dataclasses import replace
 
-from .choices import Choices
+from ..runs.own_files import is_far
+from .choices import STANDARD_FOLDER, Choices
 
 SCOPE, KEY = "geocfm", "/panel"
 
@@ -18,6 +23,12 @@ def load_choices(project):
     if not found or not text:
         return None
     try:
-        return Choices.from_dict(json.loads(text))
+        choices = Choices.from_dict(json.loads(text))
+        results = replace(choices.results, overwrite=False)
+        if is_far(results.folder, project):
+            results = replace(results, folder=STANDARD_FOLDER)
+        if is_far(choices.model.checkpoint, project):
+            choices = replace(choices, model=replace(choices.model, checkpoint=""))
+        return replace(choices, results=results)
     except (ValueError, TypeError, AttributeError):
         return None

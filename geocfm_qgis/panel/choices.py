@@ -5,6 +5,8 @@ from __future__ import annotations
 import dataclasses
 from dataclasses import asdict, dataclass
 
+STANDARD_FOLDER = "."  # what a project file says for the folder that goes without saying
+
 
 @dataclass(frozen=True)
 class Channel:

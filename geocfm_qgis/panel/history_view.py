@@ -21,11 +21,14 @@ from qgis.PyQt.QtWidgets import (
 
 from ..results import LAYERS, PROSPECTIVITY, ExportRefused, add_run_layers, export_geotiff
 from ..results.finished import report_of
-from ..results.opening import open_on_desktop
+from ..results.opening import can_open, open_folder, open_report
 from ..runs import history
+from ..runs.own_files import is_plain_folder, own_file
 from ..runs.replay import replay
 from ..translation import tr
 from . import theme
+from .choices import Choices
+from .result_files import MODEL_SUFFIX, file_name
 
 SIZE = (560, 360)
 COLUMNS = 4  # of buttons
@@ -105,7 +108,7 @@ class HistoryView(QDialog):
             "historyModelButton",
             tr("Use its model"),
             tr("Apply the model of this run, in step 3."),
-            lambda: self.use_model.emit(self.record().model),
+            lambda: self.use_model.emit(_model(self.record())),
         )
         self.export_button = self._button(
             "historyExportButton",
@@ -117,19 +120,19 @@ class HistoryView(QDialog):
             "historyReportButton",
             tr("Open report"),
             tr("Read the report of this run in the browser."),
-            lambda: open_on_desktop(_report(self.record())),
+            lambda: open_report(_report(self.record()), self.record().folder),
         )
         self.folder_button = self._button(
             "historyFolderButton",
             tr("Open folder"),
             tr("Show the files of this run."),
-            lambda: open_on_desktop(self.record().folder),
+            lambda: open_folder(self.record().folder),
         )
         self.copy_button = self._button(
             "copyJobButton",
             tr("Copy job file"),
             tr("Copy the jobs of this run as a file for 'geocfm run'."),
-            lambda: QApplication.clipboard().setText(self.record().job),
+            lambda: QApplication.clipboard().setText(_printable(self.record().job)),
         )
         self.forget_button = self._button(
             "forgetButton", tr("Forget"), tr("Take it off this list; results stay."), self._forget
@@ -151,10 +154,10 @@ class HistoryView(QDialog):
             button.setEnabled(record is not None)
         there = record is not None
         self.layers_button.setEnabled(there and bool(_results(record)))
-        self.model_button.setEnabled(there and os.path.isfile(record.model))
+        self.model_button.setEnabled(there and bool(_model(record)))
         self.export_button.setEnabled(there and bool(_map(record)))
         self.report_button.setEnabled(there and bool(_report(record)))
-        self.folder_button.setEnabled(there and os.path.isdir(record.folder))
+        self.folder_button.setEnabled(there and is_plain_folder(record.folder))
         self._say(record.message if there else "")
 
     def _say(self, text):
@@ -162,7 +165,13 @@ class HistoryView(QDialog):
         self.said.setVisible(bool(text))
 
     def _repeat(self):
-        if self.record() is not None:
+        if self.record() is None:
+            return
+        try:
+            Choices.from_dict(self.record().choices)
+        except (ValueError, TypeError, AttributeError):
+            self._say(tr("This run cannot be repeated: what was chosen for it is not all there."))
+        else:
             self.repeat.emit(self.record().choices)
 
     def _add_layers(self):
@@ -171,7 +180,8 @@ class HistoryView(QDialog):
         self._say(" ".join([*said, *layers.problems]))
 
     def _export(self):
-        proposed = os.path.join(os.path.expanduser("~"), f"{self.record().name}.tif")
+        name = f"{file_name(self.record().name)}.tif"
+        proposed = os.path.join(os.path.expanduser("~"), name)
         path, _ = QFileDialog.getSaveFileName(
             self, tr("Export the GeoTIFF"), proposed, "GeoTIFF (*.tif)"
         )
@@ -194,16 +204,21 @@ class HistoryView(QDialog):
 
 def _results(record):
     """Give the files of a run that can be shown as layers and are still there."""
-    return [
-        each["path"]
-        for each in record.artifacts
-        if each["kind"] in LAYERS and os.path.isfile(each["path"])
-    ]
+    _, outcome = replay(record)
+    shown = (each for each in outcome.artifacts if each.kind in LAYERS)
+    return [each.path for each in shown if os.path.isfile(each.path)]
+
+
+def _model(record):
+    """Give the model of a run, or an empty text if there is none (any more)."""
+    path = own_file(record.model, record.folder)
+    return record.model if os.path.isfile(path) and path.endswith(MODEL_SUFFIX) else ""
 
 
 def _report(record):
     """Give the report of a run, or an empty text if there is none (any more)."""
-    return report_of(replay(record)[1])
+    page = report_of(replay(record)[1])
+    return page if can_open(page, record.folder) else ""
 
 
 def _map(record):
@@ -212,12 +227,17 @@ def _map(record):
     return next((path for path in _results(record) if kinds[path] == PROSPECTIVITY), "")
 
 
+def _printable(text):
+    """Give a text without what a terminal would take for commands of its own."""
+    return "".join(letter for letter in text if letter.isprintable() or letter in "\n\t")
+
+
 def _when(text):
     try:
-        ended = datetime.fromisoformat(text)
-    except ValueError:
+        seconds = int(datetime.fromisoformat(text).timestamp())
+    except (ValueError, OverflowError, OSError):  # a year that this computer does not count
         return text
-    moment = QDateTime.fromSecsSinceEpoch(int(ended.timestamp()))
+    moment = QDateTime.fromSecsSinceEpoch(seconds)
     return QLocale().toString(moment, QLocale.FormatType.ShortFormat)
 
 

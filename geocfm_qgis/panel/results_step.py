@@ -13,7 +13,7 @@ from qgis.PyQt.QtWidgets import QCheckBox
 from ..bundle import load_form
 from ..translation import tr
 from . import result_files
-from .choices import ResultChoices
+from .choices import STANDARD_FOLDER, ResultChoices
 from .product_row import ProductRow, file_name_edit
 from .products import TARGETS, WITH_LOADED_MODEL, WITH_NEW_MODEL, all_products
 from .step import READY, TO_DO, WRONG, Step, StepState
@@ -21,7 +21,6 @@ from .step import READY, TO_DO, WRONG, Step, StepState
 NUMBERED = re.compile(r" \(\d+\)$")
 IN_A_FOLDER, TEMPORARY = 0, 1  # rows of the combo box
 STANDARD_MODEL = "model" + result_files.MODEL_SUFFIX
-STANDARD_FOLDER = "."  # what a project file says for the folder that goes without saying
 
 
 class ResultsStep(Step):

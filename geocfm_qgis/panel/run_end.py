@@ -15,7 +15,7 @@ from ..diagnostics import diagnostics_text
 from ..jobs import in_layer_names
 from ..results import PROSPECTIVITY, ExportRefused, export_geotiff
 from ..results.finished import finished_results, report_of
-from ..results.opening import open_on_desktop
+from ..results.opening import PICTURE, can_open, open_folder, open_picture, open_report
 from ..runs import unfinished_model
 from ..translation import tr
 from . import theme
@@ -81,18 +81,23 @@ class RunEnd(QObject):
         if model and (outcome.status != engine.DONE or not layers):
             self._add("useModelButton", text, lambda: self.use_model.emit(model))
         if os.path.isdir(run.folder):
-            self._add("openFolderButton", tr("Open folder"), lambda: open_on_desktop(run.folder))
+            self._add("openFolderButton", tr("Open folder"), lambda: open_folder(run.folder))
         maps = [each.path for each in finished_results(outcome) if each.kind == PROSPECTIVITY]
         if maps:
             text = tr("Export GeoTIFF…")
             self._add("exportButton", text, lambda: self._export(maps[0], run.name))
         report = report_of(outcome)
-        evaluations = [each.path for each in outcome.finished_artifacts if each.kind == "picture"]
-        if report:
-            self._add("reportButton", tr("Open report"), lambda: open_on_desktop(report))
-        elif evaluations:
+        pictures = [
+            each.path
+            for each in outcome.finished_artifacts
+            if each.kind == "picture" and can_open(each.path, run.folder, PICTURE)
+        ]
+        if can_open(report, run.folder):
+            text = tr("Open report")
+            self._add("reportButton", text, lambda: open_report(report, run.folder))
+        elif pictures:
             text = tr("Show evaluation")
-            self._add("evaluationButton", text, lambda: open_on_desktop(evaluations[0]))
+            self._add("evaluationButton", text, lambda: open_picture(pictures[0], run.folder))
         if outcome.status == engine.BROKEN:
             text = tr("Copy diagnostics")
             self._add("diagnosticsButton", text, lambda: _copy(diagnostics_text(outcome)))

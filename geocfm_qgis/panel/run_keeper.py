@@ -14,7 +14,7 @@ from .. import engine_client as engine
 from ..jobs import in_layer_names
 from ..results import add_run_layers
 from ..results.finished import report_of
-from ..results.opening import open_on_desktop
+from ..results.opening import can_open, open_folder, open_report
 from ..results.reopening import release, take_back
 from ..runs import history
 from ..translation import tr
@@ -142,10 +142,10 @@ class RunKeeper(QObject):
         """Give what one may want to do then: (text, what is done)."""
         actions = [(tr("Show"), self.show_panel.emit)]
         if os.path.isdir(run.folder):
-            actions.insert(0, (tr("Open folder"), partial(open_on_desktop, run.folder)))
+            actions.insert(0, (tr("Open folder"), partial(open_folder, run.folder)))
         report = report_of(outcome)
-        if report:
-            actions.insert(0, (tr("Open report"), partial(open_on_desktop, report)))
+        if can_open(report, run.folder):
+            actions.insert(0, (tr("Open report"), partial(open_report, report, run.folder)))
         if layers:
             ids = [layer.id() for layer in layers]
             zoom = partial(zoom_to, self._iface, self._project, ids)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import os
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields, replace
 from datetime import datetime, timezone
 
 from ..engine_client import Started
 from ..jobs import as_job_file
 from ..translation import tr
 from .kept_inputs import keep_inputs
+from .own_files import is_far
 from .run import unfinished_model
 
 SCOPE, KEY = "GeoCFM", "/runs"
@@ -62,14 +63,17 @@ def record(project, run, outcome):
 
 
 def runs(project):
-    """Give the RunRecords of a project, newest first; what cannot be read is passed over."""
+    """Give the RunRecords of a project, newest first; what cannot be read is passed over.
+
+    The project may be a stranger's: see own_files.py.
+    """
     text, _ = project.readEntry(SCOPE, KEY, "[]")
     try:
         entries = json.loads(text)
     except (ValueError, RecursionError):
         return []
     found = (_read(entry) for entry in (entries if isinstance(entries, list) else []))
-    return [each for each in found if each is not None]
+    return [_without_far_files(each, project) for each in found if each is not None]
 
 
 def forget(project, record):
@@ -129,6 +133,15 @@ def _read(entry):
         return RunRecord(**values)
     except TypeError:  # it has no name, time or status
         return None
+
+
+def _without_far_files(record, project):
+    """Give a record without the files of a computer that neither project nor results lie on."""
+    artifacts = tuple(each for each in record.artifacts if not is_far(each["path"], project))
+    folder, model = (
+        "" if is_far(each, project) else each for each in (record.folder, record.model)
+    )
+    return replace(record, artifacts=artifacts, folder=folder, model=model)
 
 
 def _is_artifact(entry):
