@@ -15,13 +15,26 @@ NOBODY = {  # names of accounts that tell nothing of a person, and may stand in 
     *("ubuntu", "debian", "docker", "runner", "test", "default", "public", "guest", "system"),
 }
 
+_VALUE = r"""(\\"[^"\\]*\\"|'(?:\\.|[^'\\])*'|"(?:\\.|[^"\\])*"|(?:(?!%26)[^\s,;&|'"])+)"""
+_NAMES = (
+    r"pass(?:word|wd|phrase)?|pwd|token|secret(?:_access_key|_key)?|api_?key|access_?key(?:_id)?|"
+    r"authcfg"
+)
 _CREDENTIALS = (
     (re.compile(r"(://)[^\s/\"'<>]+@"), rf"\1{REMOVED}@"),
+    (re.compile(r"(?i)(%3A%2F%2F)(?:(?!%2F)[^\s&\"'<>/])+?(?=%40)"), rf"\1{REMOVED}"),
+    (re.compile(r"(?i)\b((?:oci|geor|georaster):)[^\s@\"'<>]+@"), rf"\1{REMOVED}@"),
     (re.compile(r"(?<![\w/])[^\s/:@=\"'<>]+:[^\s/@\"'<>]+@(?=[\w.-]+:\d+)"), f"{REMOVED}@"),
+    (re.compile(r"(\|credential:[^=|]*=)[^|\"'\s]*"), rf"\1{REMOVED}"),
     (
+        re.compile(rf"(?i)\b([\w-]*(?:{_NAMES})\\?[\"']?\s*(?:[=:]|%3D)\s*){_VALUE}"),
+        rf"\1{REMOVED}",
+    ),
+    (re.compile(rf"(?i)\b((?:user(?:name)?|uid)(?:=|%3D)){_VALUE}"), rf"\1{REMOVED}"),
+    (re.compile(r"(?i)\b(authorization\\?[\"']?\s*[=:]\s*[\"']?\w+ )[^\s\"']+"), rf"\1{REMOVED}"),
+    (  # of an address: the key to a service, or the signature that stands for one
         re.compile(
-            r"(?i)\b([\w-]*(?:pass(?:word|wd)?|pwd|token|secret|api_?key|authcfg)[\"']?\s*[=:]\s*)"
-            r"('[^']*'|\"[^\"]*\"|[^\s,;&'\"]+)"
+            rf"(?i)((?:[?&]|%3F|%26)(?:key|sig|x-amz-[\w-]+|x-goog-[\w-]+)(?:=|%3D)){_VALUE}"
         ),
         rf"\1{REMOVED}",
     ),
@@ -35,10 +48,32 @@ _ANY_HOME = (
 )
 
 
-def redacted(text):
-    """Give the text without passwords, home folders and the user's name, however they are spelt."""
+def without_credentials(text):
+    """Give a text, or the source of a layer, without the names and keys that open its database."""
     for pattern, words in _CREDENTIALS:
         text = pattern.sub(words, text)
+    return text
+
+
+def has_credentials(text):
+    """Whether a text holds what others must not read."""
+    return without_credentials(text) != text
+
+
+def without_credentials_within(content):
+    """Give what JSON can hold without the credentials in its texts."""
+    if isinstance(content, str):
+        return without_credentials(content)
+    if isinstance(content, dict):
+        return {key: without_credentials_within(each) for key, each in content.items()}
+    if isinstance(content, (list, tuple)):
+        return [without_credentials_within(each) for each in content]
+    return content
+
+
+def redacted(text):
+    """Give the text without passwords, home folders and the user's name, however they are spelt."""
+    text = without_credentials(text)
     for folder in sorted(_homes(), key=len, reverse=True):
         for spelling in _spellings(folder):
             text = re.sub(rf"{re.escape(spelling)}(?!\w|[-.]\w)", HOME, text, flags=re.IGNORECASE)

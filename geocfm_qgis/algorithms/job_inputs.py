@@ -23,6 +23,7 @@ from ..jobs.engine_job import EngineJob
 from ..jobs.layer_matching import match
 from ..jobs.occurrences import occurrence_input, parse_where
 from ..jobs.rasters import raster_input, reference_path, refuse_broken
+from ..redaction import without_credentials
 from ..settings import default_device
 from ..translation import tr
 from .parameters import BASELINES, USUAL_BASELINES
@@ -157,7 +158,8 @@ class JobInputs:
             else:
                 layer = QgsProcessingUtils.mapLayerFromString(str(value), self._context)
             if not isinstance(layer, QgsRasterLayer):
-                names.append(layer.name() if layer is not None else str(value))
+                text = without_credentials(str(value))
+                names.append(layer.name() if layer is not None else text)
         raise QgsProcessingException(
             tr("These rasters cannot be opened: {names}. Check that their files are there.").format(
                 names=", ".join(names)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from qgis.core import Qgis, QgsUnitTypes
 
 from ..compat import ALPHA_BAND, COLOUR_BANDS, PALETTE_BAND
+from ..redaction import without_credentials
 from ..translation import tr
 from .layer_file import file_is_gone, layer_path
 
@@ -95,7 +96,7 @@ def at_a_glance(layer):
 
 def details(layer):
     """Give what is known of a raster, for its tooltip."""
-    lines = [layer.name(), layer.publicSource()]
+    lines = [layer.name(), without_credentials(layer.publicSource())]
     if layer.isValid():
         size = tr("{columns} columns x {rows} rows").format(
             columns=layer.width(), rows=layer.height()

@@ -10,6 +10,7 @@ from osgeo import gdal
 from qgis.core import Qgis, QgsProcessingException
 
 from ..compat import PREFERRED_WKT
+from ..redaction import has_credentials
 from ..translation import tr
 from .crs_text import crs_text
 from .layer_file import file_state, refuse_gone
@@ -121,6 +122,8 @@ def _gdal_name(layer):
     path, *options = re.split(r"\|(?=(?:option|credential):)", layer.source())
     if any(option.startswith("credential:") for option in options):
         return "", ()
+    if has_credentials(path) or any(map(has_credentials, options)):
+        return "", ()  # it would be told in job files, histories and results: QGIS reads it
     driver = gdal.IdentifyDriver(path)
     if driver is None or driver.ShortName in DRIVERS_OF_QGIS_ONLY:
         return "", ()

@@ -19,6 +19,7 @@ from qgis.core import (
     QgsVectorLayer,
 )
 
+from ..redaction import without_credentials
 from ..translation import tr
 from .layer_file import refuse_gone
 from .layers_at_rest import found_once
@@ -124,7 +125,7 @@ def vector_source(value, context, what):
     if not isinstance(layer, QgsVectorLayer) or not layer.isValid():
         raise QgsProcessingException(
             tr("{what}: '{value}' is no vector layer. Choose another one.").format(
-                what=what, value=value
+                what=what, value=without_credentials(str(value))
             )
         )
     if not layer.isSpatial():

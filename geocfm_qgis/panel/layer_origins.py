@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from qgis.core import QgsDataSourceUri
+from ..redaction import without_credentials
 
 NOT_BY_SOURCE = ("memory",)  # what such a layer holds is not in its source
 
@@ -42,8 +42,8 @@ def current_id(project, layer_id, known):
 
 
 def layer_source(layer):
-    """Give the source of a layer without the password of a database."""
-    return QgsDataSourceUri.removePassword(layer.source())
+    """Give the source of a layer without what opens a database or a service."""
+    return without_credentials(layer.source())
 
 
 def comparable_source(source):

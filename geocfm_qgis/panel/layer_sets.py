@@ -6,8 +6,9 @@ from dataclasses import asdict, dataclass
 
 from qgis.core import QgsRasterLayer, QgsSettings
 
+from ..runs.own_files import is_far
 from .choices import Channel
-from .layer_origins import comparable_source
+from .layer_origins import comparable_source, layer_source
 
 SETTING = "geocfm/layer_sets"
 SCOPE, ENTRY = "GeoCFM", "/layer_sets"
@@ -52,7 +53,11 @@ def save_set(project, name, channels):
         if layer is not None:
             entries.append(
                 SetEntry(
-                    layer.source(), layer.name(), channel.band, channel.name, channel.categorical
+                    layer_source(layer),
+                    layer.name(),
+                    channel.band,
+                    channel.name,
+                    channel.categorical,
                 )
             )
     _write(project, name, [asdict(entry) for entry in entries])
@@ -66,12 +71,12 @@ def delete_set(project, name):
 def find_set(project, entries):
     """Find the rasters of a set in the project, else on disk, else by their names."""
     rasters = [layer for layer in project.mapLayers().values() if isinstance(layer, QgsRasterLayer)]
-    by_source = {comparable_source(layer.source()): layer for layer in rasters}
+    by_source = {comparable_source(layer_source(layer)): layer for layer in rasters}
     by_name = {layer.name(): layer for layer in rasters}
     channels, files, missing = [], [], []
     for entry in entries:
         layer = by_source.get(comparable_source(entry.source))
-        if layer is None and os.path.exists(entry.source):
+        if layer is None and not is_far(entry.source, project) and os.path.exists(entry.source):
             files.append(entry.source)
             continue
         layer = layer or by_name.get(entry.layer_name)
@@ -102,12 +107,19 @@ def _parsed(text):
         content = json.loads(text)
     except ValueError:
         return {}
-    known = set(SetEntry.__dataclass_fields__)
     if not isinstance(content, dict):
         return {}
     return {
         str(name): entries
         for name, entries in content.items()
-        if isinstance(entries, list)
-        and all(isinstance(entry, dict) and set(entry) == known for entry in entries)
+        if isinstance(entries, list) and all(map(_is_entry, entries))
     }
+
+
+def _is_entry(entry):
+    types = {"source": str, "layer_name": str, "band": int, "name": str, "categorical": bool}
+    return (
+        isinstance(entry, dict)
+        and set(entry) == set(types)
+        and all(isinstance(entry[key], kind) for key, kind in types.items())
+    )

@@ -13,6 +13,7 @@ from osgeo import gdal
 from qgis.core import QgsAbstractMetadataBase, QgsLayerMetadata
 from qgis.PyQt.QtCore import QUrl
 
+from ..redaction import without_credentials_within
 from ..translation import tr
 
 PROVENANCE = "geocfm/provenance"  # custom property of a layer: the JSON, as in the file
@@ -42,7 +43,8 @@ class Provenance:
 def read_provenance(path):
     """Give what a file says of itself, or None if it is not a result of GeoCFM's."""
     tags = _tags(path)
-    content = _object(tags.get(TAG, ""))
+    told = _object(tags.get(TAG, ""))
+    content = without_credentials_within(told)  # an engine elsewhere may have been given some
     if not isinstance(content.get("job"), dict):
         return None
     inputs, versions = content.get("inputs"), content.get("versions")
@@ -50,9 +52,9 @@ def read_provenance(path):
         job=content["job"],
         inputs=tuple(inputs) if _are_objects(inputs) else (),
         versions=versions if isinstance(versions, dict) else {},
-        model=_object(tags.get(MODEL_TAG, "")),
+        model=without_credentials_within(_object(tags.get(MODEL_TAG, ""))),
         meaning=tags.get(MEANING_TAG, ""),
-        text=tags[TAG],
+        text=tags[TAG] if content == told else json.dumps(content, ensure_ascii=False),
     )
 
 

@@ -9,6 +9,7 @@ from datetime import datetime, timezone
 
 from ..engine_client import Started
 from ..jobs import as_job_file
+from ..redaction import without_credentials_within
 from ..translation import tr
 from .kept_inputs import keep_inputs
 from .own_files import is_far
@@ -110,7 +111,8 @@ def _job_text(run):
 
 
 def _write(project, records):
-    text = json.dumps([asdict(each) for each in records[:MOST_RUNS]], ensure_ascii=False)
+    entries = without_credentials_within([asdict(each) for each in records[:MOST_RUNS]])
+    text = json.dumps(entries, ensure_ascii=False)
     project.writeEntry(SCOPE, KEY, text)  # marks the project as changed
 
 

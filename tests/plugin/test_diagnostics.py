@@ -73,8 +73,32 @@ def test_the_user_is_not_told_in_windows_spelling(anna_on_windows, text, expecte
         ("http://me:p@ss@proxy/", "http://<removed>@proxy/"),
         (
             "dbname='geo' user='me' password='a b' host=x",
-            "dbname='geo' user='me' password=<removed> host=x",
+            "dbname='geo' user=<removed> password=<removed> host=x",
         ),
+        (
+            r"""user='d\'Arc' password='it\'s "mine"' authcfg=a1b2c3d table="gold" (rast)""",
+            """user=<removed> password=<removed> authcfg=<removed> table="gold" (rast)""",
+        ),
+        (r"{\"password\": \"abc\", \"x\": 1}", r"{\"password\": <removed>, \"x\": 1}"),
+        ("PG:dbname=geo user=me password=pw", "PG:dbname=geo user=<removed> password=<removed>"),
+        ("MSSQL:server=s;UID=me;PWD=x y", "MSSQL:server=s;UID=<removed>;PWD=<removed> y"),
+        ("georaster:me/secret@db,t", "georaster:<removed>@db,t"),
+        ("/vsicurl/https://me:pw@host/a.tif", "/vsicurl/https://<removed>@host/a.tif"),
+        (
+            "contextualWMSLegend=0&url=https%3A%2F%2Fme:pw%40host%2Fx%3Ftoken%3Dabc%26x%3D1",
+            "contextualWMSLegend=0&url=https%3A%2F%2F<removed>%40host%2Fx%3Ftoken%3D<removed>%26x%3D1",
+        ),
+        ("https://b/x.tif?sv=2&sig=ab%2Bc&se=3", "https://b/x.tif?sv=2&sig=<removed>&se=3"),
+        (
+            "https://b/x?X-Amz-Signature=abc&key=d",
+            "https://b/x?X-Amz-Signature=<removed>&key=<removed>",
+        ),
+        (
+            "a.tif|credential:AWS_KEY=abc|option:X=1",
+            "a.tif|credential:AWS_KEY=<removed>|option:X=1",
+        ),
+        ("Authorization: Bearer abc.def", "Authorization: Bearer <removed>"),
+        ("a user = 'gold' of the key: gold", "a user = 'gold' of the key: gold"),
         ('{"token": "abc", "x": 1}', '{"token": <removed>, "x": 1}'),
         ("url?api_key=123&x=1", "url?api_key=<removed>&x=1"),
         ("http://proxy.corp:8080 at 12:30", "http://proxy.corp:8080 at 12:30"),
