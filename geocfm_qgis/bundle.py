@@ -7,7 +7,9 @@ import configparser
 from pathlib import Path
 
 from qgis.PyQt import uic
+from qgis.PyQt.QtCore import Qt
 from qgis.PyQt.QtGui import QIcon
+from qgis.PyQt.QtWidgets import QLabel
 
 PLUGIN_FOLDER = Path(__file__).resolve().parent
 
@@ -50,5 +52,12 @@ def icon(name="geocfm"):
 
 
 def load_form(name, widget):
-    """Fill a widget with the form `resources/forms/<name>.ui`; its parts become attributes."""
+    """Fill a widget with the form `resources/forms/<name>.ui`; its parts become attributes.
+
+    Its labels show text, and HTML only where the form says so: names may look like it.
+    """
     uic.loadUi(str(resources_folder() / "forms" / f"{name}.ui"), widget)
+    for label in widget.findChildren(QLabel):
+        is_ours = getattr(widget, label.objectName(), None) is label
+        if is_ours and label.textFormat() == Qt.TextFormat.AutoText:
+            label.setTextFormat(Qt.TextFormat.PlainText)

@@ -6,6 +6,7 @@ from qgis.PyQt.QtWidgets import QAction
 
 from .bundle import icon
 from .environment import installer
+from .plain_text import as_html
 from .sample_data import add_sample_layers
 from .translation import install_translator, remove_translator, tr
 
@@ -124,5 +125,5 @@ class GeoCFMPlugin:
 
     def _tell(self, message, level, **values):
         self.iface.messageBar().pushMessage(
-            "GeoCFM", message.format(**values), level, MESSAGE_SECONDS
+            "GeoCFM", as_html(message.format(**values)), level, MESSAGE_SECONDS
         )

@@ -65,7 +65,7 @@ def _occurrences(counts):
         "used": tr("used"),
     }
     rows = "".join(
-        f"<tr><td>{escape(label)}</td><td>{counts[key]}</td></tr>"
+        f"<tr><td>{escape(label)}</td><td>{escape(str(counts[key]))}</td></tr>"
         for key, label in labels.items()
         if key in counts
     )

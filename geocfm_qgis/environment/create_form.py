@@ -12,6 +12,7 @@ from .. import settings
 from ..background import BackgroundCall
 from ..bundle import load_form
 from ..child_environment import installer_environment, qgis_proxy
+from ..plain_text import as_html, as_tip
 from ..translation import tr
 from .base_python import find_pythons
 from .failures import without_passwords
@@ -114,14 +115,16 @@ class CreateForm(QWidget):
         plan, state = self.plan(), self.place().state()
         if state == FOREIGN:
             self.planText.setText(
-                tr("The folder {folder} holds other files. Choose a new or an empty one.").format(
-                    folder=plan.folder
+                as_html(
+                    tr(
+                        "The folder {folder} holds other files. Choose a new or an empty one."
+                    ).format(folder=plan.folder)
                 )
             )
         else:
             self.planText.setText(plan_html(plan, state))
         self.createButton.setText(button_text(plan, state))
-        self.createButton.setToolTip(plan.folder)
+        self.createButton.setToolTip(as_tip(plan.folder))
         self.createButton.setEnabled(state != FOREIGN and not plan.problems())
         self.removeButton.setVisible(state not in (ABSENT, FOREIGN))
 
@@ -141,7 +144,7 @@ class CreateForm(QWidget):
         standalone = tr("A standalone Python {version}, to be downloaded")
         self.baseCombo.addItem(standalone.format(version=STANDALONE_VERSION), "")
         refused = [f"{python.label}: {python.problem}" for python in pythons if python.problem]
-        self.baseCombo.setToolTip("\n".join(refused))
+        self.baseCombo.setToolTip(as_tip("\n".join(refused)))
         self._choose_base_of_place(fitting)
         self.refresh()
 
@@ -170,7 +173,9 @@ class CreateForm(QWidget):
         answer = QMessageBox.question(
             self,
             "GeoCFM",
-            tr("Remove the engine's environment from {folder}?").format(folder=place.folder),
+            as_html(
+                tr("Remove the engine's environment from {folder}?").format(folder=place.folder)
+            ),
         )
         if answer == QMessageBox.StandardButton.Yes:
             self.removal_asked.emit(place)

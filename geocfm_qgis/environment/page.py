@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 import os
 from pathlib import Path
 
@@ -218,4 +217,4 @@ def _known_text(known):
         python=versions.get("python", "?"),
         devices=", ".join(devices) or "?",
     )
-    return f"{html.escape(said)}<br>{html.escape(known.get('python', ''))}"
+    return f"{said}\n{known.get('python', '')}"

@@ -14,6 +14,7 @@ from ..jobs.raster_facts import (
     is_our_result,
     why_unusable,
 )
+from ..plain_text import as_tip
 from ..translation import tr
 from .channel_marks import ChannelMarks
 from .fitting_column import FittingColumn
@@ -214,8 +215,8 @@ class ChannelTree(OrderedTree):
         self._explain(item, tip, reason)
 
     def _explain(self, item, tip, reason):
-        item.setToolTip(NAME, tip)
-        item.setToolTip(GRID, tip)
+        item.setToolTip(NAME, as_tip(tip))
+        item.setToolTip(GRID, as_tip(tip))
         item.setToolTip(CLASSES, self.headerItem().toolTip(CLASSES))
         if reason:
             grey = self.palette().brush(QPalette.ColorGroup.Disabled, QPalette.ColorRole.Text)

@@ -4,6 +4,8 @@ from qgis.PyQt.QtCore import QSize, Qt
 from qgis.PyQt.QtGui import QPainter
 from qgis.PyQt.QtWidgets import QLabel, QSizePolicy
 
+from ..plain_text import as_tip
+
 
 class ElidedLabel(QLabel):
     """Shows as much of its text as there is room for; the tooltip has all of it."""
@@ -17,7 +19,7 @@ class ElidedLabel(QLabel):
     def setText(self, text):
         """Show a text."""
         super().setText(text)
-        self.setToolTip(text)
+        self.setToolTip(as_tip(text))
 
     def minimumSizeHint(self):
         """Ask for no width at all."""

@@ -19,6 +19,7 @@ from qgis.PyQt.QtWidgets import (
     QVBoxLayout,
 )
 
+from ..plain_text import as_tip
 from ..results import LAYERS, PROSPECTIVITY, ExportRefused, add_run_layers, export_geotiff
 from ..results.finished import report_of
 from ..results.opening import can_open, open_folder, open_report
@@ -58,6 +59,7 @@ class HistoryView(QDialog):
         self.list.itemDoubleClicked.connect(self._repeat)
         self._empty = QLabel(tr("No run of this project has ended yet."))
         self.said = QLabel()
+        self.said.setTextFormat(Qt.TextFormat.PlainText)
         self.said.setObjectName("historySentence")
         self.said.setWordWrap(True)
         self._buttons = QGridLayout()
@@ -77,7 +79,7 @@ class HistoryView(QDialog):
         for record in history.runs(self._project):
             item = QTreeWidgetItem([record.name, _when(record.time), _status(record.status)])
             item.setIcon(2, theme.theme_icon(ICONS.get(record.status, theme.FAILURE)))
-            item.setToolTip(2, record.message)
+            item.setToolTip(2, as_tip(record.message))
             item.setData(0, RECORD, record)
             self.list.addTopLevelItem(item)
         self.list.resizeColumnToContents(1)

@@ -1,8 +1,10 @@
 """A combo box of layers that says so when the chosen layer is gone, instead of taking another."""
 
 from qgis.gui import QgsMapLayerComboBox
-from qgis.PyQt.QtCore import pyqtSignal
+from qgis.PyQt.QtCore import QEvent, pyqtSignal
+from qgis.PyQt.QtWidgets import QToolTip
 
+from ..plain_text import as_tip
 from ..translation import tr
 from .layer_origins import current_id, origins
 
@@ -23,6 +25,15 @@ class LayerChoice(QgsMapLayerComboBox):
         # activated and not layerChanged: the latter also tells of QGIS's own choice of another
         # layer when the chosen one is removed
         self.activated.connect(self._take)
+        self.view().viewport().installEventFilter(self)
+
+    def eventFilter(self, watched, event):
+        """Say what a layer in the list is called: QGIS's own tip takes a name for HTML."""
+        if event.type() != QEvent.Type.ToolTip:
+            return super().eventFilter(watched, event)
+        index = self.view().indexAt(event.pos())
+        QToolTip.showText(event.globalPos(), as_tip(index.data() or ""), watched)
+        return True
 
     def prepare(self, project, layer_filter, empty_text):
         """Offer layers of a kind, and the empty choice under a text of its own."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from qgis.core import QgsProject
-from qgis.PyQt.QtCore import QObject, pyqtSignal
+from qgis.PyQt.QtCore import QObject, Qt, pyqtSignal
 from qgis.PyQt.QtWidgets import QComboBox, QLabel
 
 from ..jobs.layer_matching import match
@@ -43,6 +43,7 @@ class LayerMatches(QObject):
             combo.activated.connect(lambda _, name=name: self._on_choice(name))
             self._combos[name] = combo
             label = QLabel(name)
+            label.setTextFormat(Qt.TextFormat.PlainText)
             label.setToolTip(tr("The model asks for a layer of this name."))
             label.setBuddy(combo)
             self._layout.addRow(label, combo)

@@ -10,6 +10,7 @@ from .. import settings
 from ..bundle import load_form, resources_folder
 from ..compat import RASTER_LAYERS
 from ..jobs.checkpoint_card import CheckpointError, read_card
+from ..plain_text import as_html
 from ..translation import tr
 from .card_text import card_html, model_name
 from .choices import ModelChoices
@@ -243,7 +244,7 @@ class ModelStep(Step):
         elif not self.card:
             self._matches.set_card(None)
         self.exampleLink.setVisible(not path and _example().exists())
-        self.cardText.setText(card_html(self.card) if self.card else self._card_problem)
+        self.cardText.setText(card_html(self.card) if self.card else as_html(self._card_problem))
         self.cardText.setVisible(bool(path))
         self.matchBox.setVisible(self.card is not None)
 

@@ -26,6 +26,7 @@ from qgis.PyQt.QtWidgets import QApplication, QDockWidget, QWidget
 from .. import engine_client as engine
 from ..bundle import load_form
 from ..diagnostics import diagnostics_text
+from ..plain_text import as_tip
 from ..translation import tr
 from . import plan, theme
 from .choice_store import load_choices, save_choices
@@ -196,7 +197,7 @@ class GeoCFMPanel(QDockWidget):
         self.runButton.setText(tr("Run after this one") if busy else tr("Run"))
         missing = tr("There is no engine to compute with. Press 'Set up the engine…' above.")
         reasons = [*([missing] if self.engine.problem else []), *report.problems]
-        self.runButton.setToolTip("\n".join(reasons))
+        self.runButton.setToolTip(as_tip("\n".join(reasons)))
 
     def _summary(self):
         choices = self.choices()

@@ -13,6 +13,7 @@ from qgis.PyQt.QtWidgets import QApplication, QFileDialog, QPushButton
 from .. import engine_client as engine
 from ..diagnostics import diagnostics_text
 from ..jobs import in_layer_names
+from ..plain_text import as_html
 from ..results import PROSPECTIVITY, ExportRefused, export_geotiff
 from ..results.finished import finished_results, report_of
 from ..results.opening import PICTURE, can_open, open_folder, open_picture, open_report
@@ -129,7 +130,7 @@ class RunEnd(QObject):
         else:
             text = tr("The GeoTIFF is at {path}.").format(path=written)
             level = Qgis.MessageLevel.Success
-        self._iface.messageBar().pushMessage("GeoCFM", text, level)
+        self._iface.messageBar().pushMessage("GeoCFM", as_html(text), level)
 
 
 def _model_to_use(run, outcome):

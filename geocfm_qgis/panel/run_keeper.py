@@ -12,6 +12,7 @@ from qgis.PyQt.QtWidgets import QPushButton
 
 from .. import engine_client as engine
 from ..jobs import in_layer_names
+from ..plain_text import as_html
 from ..results import add_run_layers
 from ..results.finished import report_of
 from ..results.opening import can_open, open_folder, open_report
@@ -161,7 +162,7 @@ class RunKeeper(QObject):
         messages, self._messages = self._messages, []
         for text, level, seconds, actions in messages:
             bar = self._iface.messageBar()
-            message = bar.createMessage(TITLE, text)
+            message = bar.createMessage(TITLE, as_html(text))
             for label, action in actions:
                 button = QPushButton(label, message)
                 button.clicked.connect(partial(_do, action))

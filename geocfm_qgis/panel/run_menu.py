@@ -8,6 +8,7 @@ from qgis.PyQt.QtWidgets import QApplication, QFileDialog, QMenu, QPushButton
 
 from ..jobs import as_command_line, as_job_file, save_for_server
 from ..jobs.raster_export import RasterExport
+from ..plain_text import as_html
 from ..translation import tr
 from . import theme
 
@@ -141,9 +142,9 @@ class RunMenu(QMenu):
     def _tell(self, text, level, with_saving=False):
         bar = self._iface.messageBar()
         if not with_saving:
-            bar.pushMessage(TITLE, text, level)
+            bar.pushMessage(TITLE, as_html(text), level)
             return
-        message = bar.createMessage(TITLE, text)
+        message = bar.createMessage(TITLE, as_html(text))
         button = QPushButton(tr("Save job file…"), message)
         button.clicked.connect(lambda: self._save_job_file())
         message.layout().addWidget(button)

@@ -10,6 +10,7 @@ from qgis.PyQt.QtWidgets import QApplication, QHBoxLayout, QLabel, QToolButton, 
 
 from .. import engine_client as engine
 from ..bundle import load_form
+from ..plain_text import as_tip
 from ..runs.run_progress import RunProgress
 from ..stage_names import stage_name
 from ..translation import tr
@@ -73,7 +74,7 @@ class RunView(QWidget):
         self._exporting, self._exported = 0, 0.0
         theme.mark(self.statusIcon, theme.WORKING)
         self.titleLabel.setText(run.name)
-        self.titleLabel.setToolTip(run.name)
+        self.titleLabel.setToolTip(as_tip(run.name))
         self.stageLabel.setText(tr("Starting the engine…"))
         self.timeLabel.clear()
         self.progressBar.setRange(0, 0)  # busy, until there is something to count

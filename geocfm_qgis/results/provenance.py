@@ -13,11 +13,13 @@ from osgeo import gdal
 from qgis.core import QgsAbstractMetadataBase, QgsLayerMetadata
 from qgis.PyQt.QtCore import QUrl
 
+from ..plain_text import without_brackets
 from ..redaction import without_credentials_within
 from ..translation import tr
 
 PROVENANCE = "geocfm/provenance"  # custom property of a layer: the JSON, as in the file
 VOCABULARY = "GeoCFM"
+ENCODED = QUrl.ComponentFormattingOption.FullyEncoded
 
 TAG, MODEL_TAG, MEANING_TAG = "GEOCFM_PROVENANCE", "GEOCFM_MODEL", "GEOCFM_MEANING"
 SIDECAR = "{}.provenance.json"  # beside formats that cannot carry it: GeoJSON and CSV
@@ -65,17 +67,20 @@ def fingerprint(path):
 
 
 def describe(layer, path):
-    """Fill a layer's metadata with what its file says of itself; tell whether it says anything."""
+    """Fill a layer's metadata with what its file says of itself; tell whether it says anything.
+
+    QGIS shows metadata as HTML in one window and as text in another.
+    """
     provenance = read_provenance(path)
     if provenance is None:
         return False
     metadata = QgsLayerMetadata()
     metadata.setIdentifier(Path(path).absolute().as_uri())
-    metadata.setTitle(layer.name())
+    metadata.setTitle(without_brackets(layer.name()))
     metadata.setType("dataset")
-    metadata.setAbstract(provenance.meaning)
-    metadata.setKeywords({VOCABULARY: _keywords(provenance)})
-    metadata.setHistory(_history(provenance, path))
+    metadata.setAbstract(without_brackets(provenance.meaning))
+    metadata.setKeywords({VOCABULARY: list(map(without_brackets, _keywords(provenance)))})
+    metadata.setHistory(list(map(without_brackets, _history(provenance, path))))
     metadata.setLinks(_links(provenance, path))
     metadata.setCrs(layer.crs())
     layer.setMetadata(metadata)
@@ -160,7 +165,7 @@ def _history(provenance, path):
 def _links(provenance, path):
     named = [(tr("This file"), path), (tr("Model"), provenance.checkpoint)]
     return [
-        QgsAbstractMetadataBase.Link(name, "File", QUrl.fromLocalFile(where).toString())
+        QgsAbstractMetadataBase.Link(name, "File", QUrl.fromLocalFile(where).toString(ENCODED))
         for name, where in named
         if where
     ]

@@ -127,7 +127,7 @@ def _tip(layer):
         ("nearest_known_km", tr("{value} km to the nearest known one"), 1, 1),
     ]
     there = layer.fields().names()
-    parts = [f'<b>{tr("Target")} [% "{RANK}" %]</b>']
+    parts = [f"<b>{tr('Target')} [% {_escaped(RANK)} %]</b>"]
     for name, text, decimals, factor in lines:
         if name in there:
             before, _, after = (_quoted(part) for part in text.partition("{value}"))
@@ -135,8 +135,18 @@ def _tip(layer):
             parts.append(f"[% coalesce('<br>' || {before} || {number} || {after}, '') %]")
     if "layers" in there:
         title = _quoted(tr("Layers that matter here") + ": ")
-        parts.append(f"""[% coalesce('<br>' || {title} || nullif("layers", ''), '') %]""")
+        parts.append(
+            f"""[% coalesce('<br>' || {title} || nullif({_escaped("layers")}, ''), '') %]"""
+        )
     return "\n".join(parts)
+
+
+def _escaped(field):
+    """A field as QGIS's expressions make it text within HTML: it holds names of layers."""
+    text = f'to_string("{field}")'
+    for sign, entity in (("&", "&amp;"), ("<", "&lt;"), (">", "&gt;")):
+        text = f"replace({text}, '{sign}', '{entity}')"
+    return text
 
 
 def _quoted(text):
