@@ -6,6 +6,7 @@ from . import settings
 from .bundle import icon, load_form
 from .environment.page import EnvironmentPage
 from .translation import tr
+from .wheel_guard import WheelGuard
 
 OPTIONS_PAGE = "mOptionsPageGeoCFM"  # for iface.showOptionsDialog(currentPage=OPTIONS_PAGE)
 AUTOMATIC = "auto"
@@ -31,6 +32,7 @@ class GeoCFMOptionsPage(QgsOptionsPageWidget):
         self.setObjectName(OPTIONS_PAGE)
         self.environmentPage = EnvironmentPage(self)
         self.engineLayout.addWidget(self.environmentPage)
+        WheelGuard(self)
         self.environmentPage.engine_changed.connect(self._show_devices)
         self.resultsFile.setStorageMode(QgsFileWidget.StorageMode.GetDirectory)
         self.resultsFile.setDialogTitle(tr("A folder for results"))

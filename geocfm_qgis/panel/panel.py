@@ -28,6 +28,7 @@ from ..bundle import load_form
 from ..diagnostics import diagnostics_text
 from ..plain_text import as_tip
 from ..translation import tr
+from ..wheel_guard import WheelGuard
 from . import plan, theme
 from .choice_store import load_choices, save_choices
 from .choices import Choices
@@ -160,6 +161,7 @@ class GeoCFMPanel(QDockWidget):
         self.menu = RunMenu(self._iface, self._make_run, self)
         self.moreButton.setMenu(self.menu)
         self.setWidget(content)
+        WheelGuard(content)
 
     def _connect(self):
         self.steps.changed.connect(self._refresh_soon)
