@@ -242,7 +242,9 @@ class GeoCFMPanel(QDockWidget):
     def _copy_diagnostics(self):
         report = self.preflight.report
         outcome = engine.Outcome(
-            engine.BROKEN, "\n".join(report.problems), transcript=report.transcript
+            engine.BROKEN,
+            "\n".join(report.problems or report.warnings),
+            transcript=report.transcript,
         )
         QApplication.clipboard().setText(diagnostics_text(outcome))
 

@@ -107,6 +107,9 @@ class Preflight(QObject):
         except (QgsProcessingException, CheckpointError) as error:
             self._show(PreflightReport(BLOCKED, (str(error),)))
             return
+        except Exception as error:  # a mistake of ours: without a plan there is nothing to run
+            self._show(PreflightReport(BLOCKED, (_mistake(error),), transcript=_told(error)))
+            return
         self.run = run
         self._planned = _lasting_content(run.jobs)
         self._key = _content(self._questions)
@@ -157,13 +160,9 @@ class Preflight(QObject):
         self._show(report)
 
     def _on_mistake(self, error):
-        """A mistake of ours must not leave the user waiting."""
-        said = tr("Sorry, GeoCFM made a mistake while looking at the data: {error}").format(
-            error=f"{type(error).__name__}: {error}"
-        )
-        told = traceback.format_exception(type(error), error, error.__traceback__)
+        """A mistake of ours must not leave the user waiting, nor keep him from running."""
         self._task = None
-        self._show(PreflightReport(BLOCKED, (said,), transcript="".join(told)))
+        self._show(_unknown((_mistake(error),), _told(error)))
 
     def _show(self, report):
         self.report = report
@@ -171,6 +170,8 @@ class Preflight(QObject):
 
 
 def _report(task):
+    if task.is_broken and task.has_begun:
+        return _unknown((*task.problems, *task.warnings), task.transcript)
     status = BLOCKED if task.problems else READY
     return PreflightReport(
         status,
@@ -181,6 +182,24 @@ def _report(task):
         task.transcript if task.is_broken else "",
         task.meets_other_work,
     )
+
+
+def _unknown(told, transcript):
+    """Give the report of a check that broke: nothing is known to be in the way of the run."""
+    note = tr(
+        "The data could not be checked, which is no fault of theirs. You can run it all the same."
+    )
+    return PreflightReport(UNCHECKED, warnings=told, notes=(note,), transcript=transcript)
+
+
+def _mistake(error):
+    return tr("Sorry, GeoCFM made a mistake while looking at the data: {error}").format(
+        error=f"{type(error).__name__}: {error}"
+    )
+
+
+def _told(error):
+    return "".join(traceback.format_exception(type(error), error, error.__traceback__))
 
 
 def _content(questions):

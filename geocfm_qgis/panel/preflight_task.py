@@ -23,7 +23,8 @@ class PreflightTask(BackgroundTask):
         self._questions = questions
         self.problems, self.warnings, self.notes = [], [], []
         self.facts = None
-        self.is_broken = False
+        self.is_broken = False  # the check itself, which says nothing of the data
+        self.has_begun = False  # so far the engine works
         self.meets_other_work = False  # what another run has left under the same name
         self.transcript = ""
 
@@ -52,6 +53,7 @@ class PreflightTask(BackgroundTask):
         arguments = ["run", path, *(["--dry-run"] if only_rehearse else [])]
         outcome = engine.run_engine(self._python, arguments, is_cancelled=self.isCanceled)
         self.transcript = outcome.transcript
+        self.has_begun = any(isinstance(event, engine.Started) for event in outcome.events)
 
         def in_words(sentence):
             return in_layer_names(in_qgis_words(sentence), jobs)

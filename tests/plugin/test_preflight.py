@@ -5,6 +5,7 @@ from fake_engine_fixture import fake_python, noted_pids
 from panel_support import OpenPanel, wait_until
 from qgis.PyQt.QtWidgets import QApplication
 
+from geocfm_qgis import settings
 from geocfm_qgis.bundle import resources_folder
 from geocfm_qgis.panel import preflight as module
 from geocfm_qgis.panel.preflight_view import PreflightView
@@ -104,8 +105,6 @@ def test_a_rehearsal_says_what_is_wrong_with_a_loaded_model(open_panel):
 
 
 def test_the_engines_refusal_is_shown_with_its_remedy(open_panel, tmp_path):
-    from geocfm_qgis import settings
-
     opened = open_panel()
     settings.set_engine_python(fake_python(tmp_path / "failing", "fail"))
     opened.tick_all()
@@ -118,20 +117,61 @@ def test_the_engines_refusal_is_shown_with_its_remedy(open_panel, tmp_path):
 
 
 def test_a_check_that_breaks_says_so_and_is_asked_again(open_panel, tmp_path, started):
-    from geocfm_qgis import settings
-
     opened = open_panel()
     settings.set_engine_python(fake_python(tmp_path / "crashing", "crash"))
     opened.tick_all()
     report = opened.panel.preflight
     assert wait_until(lambda: report.report.transcript)
-    assert not report.report.can_run
-    assert report.report.problems
+    assert report.report.problems == ()
+    assert "could not be checked" in opened.find("summaryLabel").text()
+    assert "run it all the same" in opened.find("summaryLabel").text()
+    assert any("The engine ended unexpectedly" in each for each in opened.panel.report.sentences())
     opened.find("checkDiagnosticsButton").click()
     assert "no luck" in QApplication.clipboard().text()
     settings.set_engine_python(fake_python(tmp_path / "well"))
     opened.panel.refresh()
     opened.wait_until_checked()
+    assert report.report.status == module.READY
+
+
+def test_what_could_not_be_checked_can_be_run(open_panel, tmp_path):
+    opened = open_panel()
+    settings.set_engine_python(fake_python(tmp_path / "crashing", "crash"))
+    opened.tick_all()
+    assert wait_until(lambda: opened.panel.preflight.report.transcript)
+    assert opened.find("runButton").isEnabled()
+    fake_python(tmp_path / "crashing", "succeed")  # the same program behaves otherwise now
+    opened.find("runButton").click()
+    assert opened.queue.current is not None
+    opened.wait_until_ended()
+    assert opened.find("endSentence").text().startswith("Finished in ")
+
+
+def test_an_engine_that_does_not_start_keeps_run_disabled(open_panel, tmp_path):
+    opened = open_panel()
+    settings.set_engine_python(fake_python(tmp_path / "unable", "import_error"))
+    opened.tick_all()
+    assert wait_until(lambda: opened.panel.preflight.report.problems)
+    assert not opened.find("runButton").isEnabled()
+
+
+@pytest.mark.parametrize("where", ["task", "plan"])
+def test_a_mistake_of_ours_is_said(open_panel, monkeypatch, where):
+    """One while a run is planned leaves none to start; one while it is checked does not."""
+
+    def mistaken(*_):
+        raise ZeroDivisionError("ours")
+
+    opened = open_panel()
+    if where == "task":
+        monkeypatch.setattr(module.PreflightTask, "work", mistaken)
+    else:
+        monkeypatch.setattr(module.plan, "make_run", mistaken)
+    opened.tick_all()
+    assert wait_until(lambda: opened.panel.preflight.report.transcript)
+    said = opened.panel.report.sentences()
+    assert any("made a mistake" in each and "ZeroDivisionError: ours" in each for each in said)
+    assert opened.find("runButton").isEnabled() == (where == "task")
 
 
 def test_the_view_sorts_what_is_wrong_before_what_is_worth_a_look(qgis_app):
