@@ -160,7 +160,7 @@ class Preflight(QObject):
         self._show(report)
 
     def _on_mistake(self, error):
-        """A mistake of ours must not leave the user waiting, nor keep him from running."""
+        """A mistake of ours must neither leave the user waiting nor keep the run from starting."""
         self._task = None
         self._show(_unknown((_mistake(error),), _told(error)))
 
@@ -187,7 +187,7 @@ def _report(task):
 def _unknown(told, transcript):
     """Give the report of a check that broke: nothing is known to be in the way of the run."""
     note = tr(
-        "The data could not be checked, which is no fault of theirs. You can run it all the same."
+        "The data could not be checked: the check itself broke off. You can run it all the same."
     )
     return PreflightReport(UNCHECKED, warnings=told, notes=(note,), transcript=transcript)
 

@@ -2472,6 +2472,11 @@
         <translation>Dem Computer ging der Speicher aus.</translation>
     </message>
     <message>
+        <location filename="../../geocfm_qgis/panel/preflight.py"/>
+        <source>The data could not be checked: the check itself broke off. You can run it all the same.</source>
+        <translation>Die Daten konnten nicht geprüft werden: Die Prüfung selbst brach ab. Sie können den Lauf trotzdem starten.</translation>
+    </message>
+    <message>
         <location filename="../../geocfm_qgis/environment/failures.py"/>
         <source>The disk is full.</source>
         <translation>Die Festplatte ist voll.</translation>
@@ -3168,6 +3173,11 @@
         <location filename="../../geocfm_qgis/panel/results_step.py"/>
         <source>This needs occurrences: choose them in the Occurrences step.</source>
         <translation>Dies braucht Vorkommen: Wählen Sie sie im Schritt „Vorkommen“.</translation>
+    </message>
+    <message>
+        <location filename="../../geocfm_qgis/panel/history_view.py"/>
+        <source>This run cannot be repeated: what was chosen for it is not all there.</source>
+        <translation>Dieser Lauf kann nicht wiederholt werden: Was für ihn gewählt wurde, ist nicht vollständig da.</translation>
     </message>
     <message>
         <location filename="../../geocfm_qgis/environment/page.py"/>

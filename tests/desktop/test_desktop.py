@@ -66,6 +66,10 @@ def test_a_run_through_the_panel_ends_in_finished_layers(tell):
         assert Path(path).is_relative_to(folder / "results")
         assert Path(path).with_suffix(".qml").is_file()
     assert_shows_something(folder / "pictures" / "finished.png")
+    (preset, above), (preset_after, below) = told.answer["scrolled"]
+    assert preset_after == preset
+    assert below > above
+    assert told.answer["toolbox"] == [{"name": "Prospectivity", "kind": "prospectivity"}]
 
 
 def test_quitting_ends_the_run_and_leaves_no_process(tell):

@@ -111,6 +111,14 @@ class Driver:
         QTest.mouseClick(widget, LEFT, PLAIN, place)
         QTest.qWait(BLINK_MS)
 
+    def turn_wheel(self, widget, notches):
+        """Turn the wheel over a widget as the mouse does, down by so many notches."""
+        place = widget.mapToGlobal(widget.rect().center())
+        moving = ["mousemove", "--sync", str(place.x()), str(place.y())]
+        turning = ["click", "--repeat", str(notches), "--delay", str(BLINK_MS), "5"]
+        subprocess.run(["xdotool", *moving, *turning], check=True)
+        QTest.qWait(SETTLING_MS)
+
     def tick(self, name, ticked=True):
         """Tick a box of the panel, or take the tick away."""
         box = self.part(name, QAbstractButton)
