@@ -18,9 +18,18 @@ from geocfm.batch import check_batch, run_batch
 from geocfm.benchmark_job import BENCHMARKS
 from geocfm.doctor import examine
 from geocfm.events import Failed, Finished, JsonSink, LastingSink, Reporter, Started, TerminalSink
-from geocfm.job import COMMANDS, Job, make_job, option_name
+from geocfm.job import (
+    COMMANDS,
+    ApplyingJob,
+    Job,
+    LearningJob,
+    TargetsJob,
+    make_job,
+    option_name,
+)
 from geocfm.job_file import FILE_COMMANDS, load_jobs
 from geocfm.job_writing import add_job, job_as_toml
+from geocfm.network import guard
 from geocfm.outcome import Outcome, attempt, ended_by
 from geocfm.stopping import stop_requests
 from geocfm.versions import software_versions
@@ -34,6 +43,12 @@ To = Annotated[
     Path | None, typer.Option("--to", help="Add it to this job file, .toml or .json; may be new.")
 ]
 Name = Annotated[str | None, typer.Option("--name", help="A name for it in messages and tables.")]
+# never a key of a job: files of others must not allow it to themselves
+AllowNetwork = Annotated[
+    bool,
+    typer.Option("--allow-network", help="Files may name others on the network: /vsicurl/, WCS."),
+]
+READING = (LearningJob, ApplyingJob, TargetsJob)  # jobs that open files of GDAL's formats
 
 app = typer.Typer(
     name="geocfm",
@@ -99,7 +114,7 @@ def _command(kind: type[Job], work: Callable[..., int], **more: Any) -> Callable
     required_first = sorted(kind.model_fields, key=lambda f: not kind.model_fields[f].is_required())
     parameters = [_option(kind, field) for field in required_first]
     for name, annotation in more.items():
-        default = False if annotation is AsJson else None
+        default = False if annotation in (AsJson, AllowNetwork) else None
         parameters.append(
             inspect.Parameter(
                 name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation
@@ -112,10 +127,14 @@ def _command(kind: type[Job], work: Callable[..., int], **more: Any) -> Callable
 
 
 def _running(name: str, kind: type[Job]) -> Callable[..., None]:
-    def work(options: dict[str, Any], json: bool) -> int:
-        return speak(name, json, lambda reporter: attempt(make_job(kind, options), reporter))
+    def work(options: dict[str, Any], json: bool, allow_network: bool = False) -> int:
+        def run(reporter: Reporter) -> Outcome:
+            return attempt(make_job(kind, options), reporter)
 
-    return _command(kind, work, json=AsJson)
+        return speak(name, json, run, allow_network=allow_network)
+
+    more = {"allow_network": AllowNetwork} if issubclass(kind, READING) else {}
+    return _command(kind, work, **more, json=AsJson)
 
 
 def _writing(command: str, kind: type[Job]) -> Callable[..., None]:
@@ -164,6 +183,7 @@ def _run(
     overwrite: Annotated[
         bool, typer.Option("--overwrite", help="Replace results that are already there.")
     ] = False,
+    allow_network: AllowNetwork = False,
     json: AsJson = False,
 ) -> None:
     """Run the jobs of job files in order; one that fails does not stop the others."""
@@ -172,7 +192,7 @@ def _run(
         jobs = load_jobs(files, overwrite=overwrite)
         return check_batch(jobs, reporter) if dry_run else run_batch(jobs, files, reporter)
 
-    raise typer.Exit(speak("run", json, work))
+    raise typer.Exit(speak("run", json, work, allow_network=allow_network))
 
 
 @app.command("doctor")
@@ -197,8 +217,15 @@ def _main(
         raise typer.Exit
 
 
-def speak(command: str, as_json: bool, work: Callable[[Reporter], Outcome]) -> int:
+def speak(
+    command: str,
+    as_json: bool,
+    work: Callable[[Reporter], Outcome],
+    *,
+    allow_network: bool = False,
+) -> int:
     """Say who speaks, do the work, say how it ended, and give the exit code for it."""
+    guard(allow_network=allow_network)
     asked = stop_requests(watch_stdin=as_json)
     sink = LastingSink(JsonSink() if as_json else TerminalSink(), asked)
     try:

@@ -43,6 +43,14 @@ def is_dataset_name(path: str) -> bool:
     return path.startswith(("/vsi", "<")) or re.match(r"[A-Za-z_0-9+]{2,}:", path) is not None
 
 
+def gdal_name(path: str | os.PathLike[str]) -> str:
+    """A path as GDAL knows it: of an address, Path has left one slash."""
+    text = Path(path).as_posix()
+    if not is_dataset_name(text):
+        return os.fspath(path)
+    return re.sub(r"\b([a-z0-9]{2,}):/(?!/)", r"\1://", text)
+
+
 def move_spec(spec: str, seen_from: str, prefix: str) -> str:
     """The spec with a relative path put behind `prefix`; GDAL's own names stay as they are.
 

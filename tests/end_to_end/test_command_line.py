@@ -11,7 +11,7 @@ import pytest
 import rasterio
 import safetensors
 import typer
-from geocfm.cli import app
+from geocfm.cli import READING, app
 from geocfm.errors import UserError
 from geocfm.job import (
     COMMANDS,
@@ -66,7 +66,7 @@ def test_a_commands_options_are_the_jobs_fields(name: str) -> None:
     command = typer.main.get_command(app).commands[name]  # type: ignore[attr-defined]
     given = {option for parameter in command.params for option in parameter.opts}
     kind = COMMANDS[name]
-    expected = {"--json"}
+    expected = {"--json"} | ({"--allow-network"} if issubclass(kind, READING) else set())
     for field, details in kind.model_fields.items():
         extra = details.json_schema_extra if isinstance(details.json_schema_extra, dict) else {}
         if extra.get("argument"):

@@ -26,6 +26,7 @@ from geocfm.geo.grid import (
 )
 from geocfm.geo.misplaced import doubt_unit
 from geocfm.geo.vectors import read_features
+from geocfm.layer_spec import gdal_name
 
 TURNS = (-1, 0, 1)  # around the earth
 
@@ -61,7 +62,7 @@ class Area:
 
 def read_area(path: str | os.PathLike[str], grid: Grid, layer: str | None = None) -> Area:
     """Read the polygons of a vector file, in whatever CRS, as an area of the grid."""
-    path = os.fspath(path)
+    path = gdal_name(path)
     features = read_features(path, layer, "Polygon", attributes=False)
     drawn = features.geometries[~shapely.is_missing(features.geometries)]
     parts = shapely.get_parts(shapely.get_parts(shapely.make_valid(drawn)))

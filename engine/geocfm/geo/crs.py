@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import re
 from contextlib import suppress
 
 import rasterio
@@ -12,6 +14,17 @@ from geocfm.errors import UserError
 
 LONGEST_SHOWN = 60  # characters of a wrong CRS in a message
 NAMELESS = ("", "unknown", "unnamed", "undefined", "undefined geographic crs")
+
+# What a CRS may be written as. GDAL would also take the name of a file or an address, and ask for
+# it; a text may come from a stranger's model or job file.
+CODE = r"[a-z]\w+(::?[\w.,+-]+)+"  # EPSG:20350, urn:ogc:def:crs:EPSG::20350
+NAME = r"[a-z]+\d+"  # WGS84, NAD27
+WKT = r"(esri::)?\w+\s*[\[(].*"
+PROJ_TEXT = r"\+(?!.*init=\S*[/\\]).*"  # whose init may name a file
+PROJ_JSON = r"\{.*"
+WRITTEN_CRS = re.compile(
+    "|".join((CODE, NAME, WKT, PROJ_TEXT, PROJ_JSON)), re.IGNORECASE | re.DOTALL
+)
 
 
 def parse_crs(text: str) -> CRS:
@@ -27,14 +40,28 @@ def parse_crs(text: str) -> CRS:
 
 def read_crs(text: str) -> CRS:
     """Read a CRS of any kind: EPSG:20350, 20350, WKT or PROJ text."""
+    written = text.strip()
+    is_written = WRITTEN_CRS.fullmatch(written) is not None and not _is_file(written)
     try:
         with rasterio.Env():  # without it PROJ writes its own words to the terminal
-            return CRS.from_epsg(int(text)) if text.strip().isdigit() else CRS.from_user_input(text)
-    except (CRSError, ValueError) as error:  # ValueError: EPSG: and no number
-        raise UserError(
-            f"'{text[:LONGEST_SHOWN]}' is not a coordinate reference system.",
-            "Write it as an EPSG code, for example EPSG:4326 or EPSG:20350.",
-        ) from error
+            if written.isdecimal():
+                return CRS.from_epsg(int(written))
+            if is_written:
+                return CRS.from_user_input(written)
+    except (CRSError, ValueError, RecursionError, OverflowError):  # ValueError: EPSG: and no number
+        pass
+    raise UserError(
+        f"'{text[:LONGEST_SHOWN]}' is not a coordinate reference system.",
+        "Write it as an EPSG code, for example EPSG:4326 or EPSG:20350"
+        f"{'' if is_written else ', as WKT or as PROJ text; files and addresses are not read'}.",
+    )
+
+
+def _is_file(text: str) -> bool:
+    try:
+        return os.path.lexists(text)
+    except ValueError:  # a zero in it
+        return False
 
 
 def crs_option(crs: CRS) -> str | None:

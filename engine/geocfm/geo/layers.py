@@ -19,14 +19,22 @@ from rasterio.errors import NotGeoreferencedWarning, RasterioError
 from rasterio.io import DatasetReader
 
 from geocfm.errors import UserError, hindrance
+from geocfm.geo.virtual_rasters import DRIVER as VIRTUAL
+from geocfm.geo.virtual_rasters import refuse_unsafe
 from geocfm.input_files import refuse_endless, refuse_no_text
 from geocfm.layer_spec import is_dataset_name, matching_files, readings
 from geocfm.mistakes import nearest_name
+from geocfm.network import network_in, refuse_network
 
 CACHE_MB = 256  # GDAL's block cache; its default, 5 % of the memory, is too much on large machines
 WEB_DRIVERS = ("WMS", "WMTS")
+WEB_MAP_FAILS = "GDALWMS"  # in what GDAL says of one that it cannot reach
 # how QGIS writes such a source, and how GDAL does
 WEB_SOURCE = re.compile(r"type=xyz|url=https?:|service=wm|(^|=)wmt?s:", re.IGNORECASE)
+
+
+class NotARaster(UserError):
+    """GDAL opens nothing by this name; it may be read in another way."""
 
 
 @dataclass(frozen=True)
@@ -142,6 +150,7 @@ def open_raster(path: str) -> Iterator[DatasetReader]:
     """Open a raster with GDAL's cache bounded; what cannot be opened is said in plain words."""
     refuse_no_text(path)
     refuse_endless(path)
+    refuse_network(path)
     with bounded_cache(), warnings.catch_warnings():
         warnings.simplefilter("ignore", NotGeoreferencedWarning)
         try:
@@ -149,13 +158,18 @@ def open_raster(path: str) -> Iterator[DatasetReader]:
         except (RasterioError, OSError) as error:
             refuse_locked(path)
             if not os.path.exists(path) and not is_dataset_name(path):
-                raise UserError(
+                raise NotARaster(
                     f"The raster '{path}' does not exist.", "Check its folder and its spelling."
                 ) from error
-            raise hindrance(path, error) or _not_a_raster(path) from error
+            if WEB_MAP_FAILS in str(error):
+                raise _web_map(path) from error
+            held = hindrance(path, error)
+            raise network_in(path, error) or held or _not_a_raster(path) from error
         with dataset:
             if dataset.driver in WEB_DRIVERS:
                 raise _web_map(path)
+            if dataset.driver == VIRTUAL:
+                refuse_unsafe(dataset)
             yield dataset
 
 
@@ -189,14 +203,14 @@ def _web_map(path: str) -> UserError:
     )
 
 
-def _not_a_raster(path: str) -> UserError:
+def _not_a_raster(path: str) -> NotARaster:
     if os.path.isdir(path):
-        return UserError(f"'{path}' is a folder.", f"For all its rasters give '{path}/*.tif'.")
+        return NotARaster(f"'{path}' is a folder.", f"For all its rasters give '{path}/*.tif'.")
     if path.lower().endswith(".safetensors"):
-        return UserError(f"'{path}' is a model, not a raster.", "Give it as --checkpoint.")
+        return NotARaster(f"'{path}' is a model, not a raster.", "Give it as --checkpoint.")
     if os.path.exists(path) and not os.path.getsize(path):
-        return UserError(f"'{path}' is empty.", "Copy it or export it again.")
-    return UserError(
+        return NotARaster(f"'{path}' is empty.", "Copy it or export it again.")
+    return NotARaster(
         f"'{path}' is not a raster that GDAL can read.",
         "If QGIS opens it, export it from there as a GeoTIFF; otherwise it is damaged or "
         "incomplete: copy it again.",
@@ -229,13 +243,14 @@ def _resolve(spec: str) -> tuple[str | None, list[str], int | None]:
             return name, files, band
     if WEB_SOURCE.search(spec) and "/vsi" not in spec:  # before GDAL asks the network for it
         raise _web_map(spec)
+    refuse_network(spec)
     for name, path, band in possible:
         if is_dataset_name(path):
             refuse_endless(path)
             try:
                 with open_raster(path):
                     return name, [path], band
-            except UserError:
+            except NotARaster:
                 continue
     path = possible[-1][1]
     if glob.has_magic(path):

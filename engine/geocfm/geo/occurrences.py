@@ -20,6 +20,7 @@ from geocfm.geo.misplaced import no_crs_error, none_inside_error, place_on_grid,
 from geocfm.geo.tables import SUFFIXES, is_table, read_table
 from geocfm.geo.vectors import Features, read_features
 from geocfm.geo.where import no_match_error, parse_where
+from geocfm.layer_spec import gdal_name
 
 
 @dataclass(frozen=True)
@@ -79,7 +80,7 @@ def read_occurrences(
 
     deduplicate keeps the first point of each cell. That none is left inside the grid is an error.
     """
-    path = os.fspath(path)
+    path = gdal_name(path)
     conditions = [parse_where(text) for text in where]
     _refuse_idle_options(path, layer, x_column, y_column)
     if is_table(path):

@@ -44,6 +44,7 @@ from geocfm.geo.grid import (
     unrolled,
 )
 from geocfm.geo.layers import Layer, bounded_cache, find_layers, open_raster, stored_scale
+from geocfm.network import network_in
 
 __all__ = [
     "Alignment",
@@ -291,7 +292,10 @@ def _warp(
         return np.asarray(values, dtype=dtype)
 
 
-def _unreadable(layer: Layer, error: BaseException) -> Interrupted:
+def _unreadable(layer: Layer, error: BaseException) -> UserError:
+    remote = network_in(layer.path, error)
+    if remote is not None:
+        return remote
     while error.__cause__ is not None:
         error = error.__cause__
     held = hindrance(layer.path, error)

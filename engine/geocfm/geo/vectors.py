@@ -22,7 +22,17 @@ from geocfm.geo.crs import read_crs
 from geocfm.geo.layers import refuse_locked
 from geocfm.input_files import refuse_endless, refuse_no_text
 from geocfm.mistakes import nearest_name
+from geocfm.network import (
+    is_on_network,
+    network_allowed,
+    network_in,
+    refers_to_network,
+    refuse_network,
+)
 
+# a GeoJSON file whose CRS is at an address; GDAL takes longitude and latitude if it may not ask
+LINKED_CRS = re.compile(rb'"crs"\s*:\s*\{[^{}]*"type"\s*:\s*"(link|url)"', re.IGNORECASE)
+LINK_WITHIN = 2**16  # bytes of its beginning, and of its end
 SHP_LENGTH = slice(24, 28)  # where a shapefile's header says how long it is
 
 
@@ -38,12 +48,14 @@ class Features:
 
 def read_features(path: str, layer: str | None, kind: str, attributes: bool = True) -> Features:
     """Read a vector file. kind, "Point" or "Polygon", tells layers apart when none is named."""
-    if not os.path.exists(path) and not path.startswith(("/vsi", "http")):
+    refuse_network(path)
+    if not os.path.exists(path) and not path.startswith("/vsi") and not is_on_network(path):
         raise missing_file(path, kind)
     refuse_no_text(path)
     refuse_endless(path)
     refuse_locked(path)
     _refuse_incomplete_shapefile(path)
+    _refuse_linked_crs(path)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # measured geometries, odd date fields
@@ -54,8 +66,9 @@ def read_features(path: str, layer: str | None, kind: str, attributes: bool = Tr
                 if geometry is None
                 else shapely.from_wkb(geometry, on_invalid="ignore")
             )
-    except (DataSourceError, DataLayerError, FeatureError) as error:
-        raise hindrance(path, error) or _not_a_vector_file(path) from error
+    except (DataSourceError, DataLayerError, FeatureError, IndexError) as error:  # of a bad layer
+        held = hindrance(path, error)
+        raise network_in(path, error) or held or _not_a_vector_file(path) from error
     fields = dict(zip(meta["fields"].tolist(), values, strict=True))
     crs = read_crs(meta["crs"]) if meta["crs"] else None
     return Features(geometries, ids.astype(np.int64), fields, crs)
@@ -102,6 +115,17 @@ def _refuse_incomplete_shapefile(path: str) -> None:
     stated = 2 * int.from_bytes(start[SHP_LENGTH], "big")  # the header counts 16-bit words
     if os.path.getsize(path) < max(stated, SHP_LENGTH.stop):
         raise UserError(f"The shapefile '{path}' is incomplete.", "Copy it or export it again.")
+
+
+def _refuse_linked_crs(path: str) -> None:
+    if network_allowed() or not os.path.isfile(path):
+        return
+    with open(path, "rb") as file:
+        start = file.read(LINK_WITHIN)
+        file.seek(max(0, os.path.getsize(path) - LINK_WITHIN))
+        is_json = start.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"{")
+        if is_json and (LINKED_CRS.search(start) or LINKED_CRS.search(file.read())):
+            raise refers_to_network(path)
 
 
 def _not_a_vector_file(path: str) -> UserError:

@@ -37,6 +37,7 @@ from geocfm.inference.regional_map import (
 )
 from geocfm.inference.window_survey import choose_combination
 from geocfm.job import ApplyingJob, MapJob, MappingJob, RegionJob, SampleJob
+from geocfm.layer_spec import gdal_name
 from geocfm.model.checkpoint import ModelCard, load_checkpoint
 from geocfm.model.device import choose_device
 from geocfm.model.experience import Experience
@@ -176,7 +177,7 @@ def match_layers(card: ModelCard, layers: list[Layer]) -> tuple[list[Layer], lis
 def _region_grid(training_grid: Grid, layers: list[Layer], like: Path | None) -> Grid:
     """The model's own lattice over the first layer, or the grid of another raster."""
     if like is not None:
-        return grid_like(str(like), layers)
+        return grid_like(gdal_name(like), layers)
     source = layer_grid(layers[0])
     return training_grid.covering(source.outline(), source.crs)
 

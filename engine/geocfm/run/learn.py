@@ -32,6 +32,7 @@ from geocfm.geo.writing import Band, write_cog
 from geocfm.inference.predictor import Predictor
 from geocfm.inference.regional_map import DENSITY, UNIT
 from geocfm.job import CheckJob, LearningJob, TrainJob
+from geocfm.layer_spec import gdal_name
 from geocfm.model.checkpoint import (
     Checkpoint,
     GridCard,
@@ -102,7 +103,7 @@ class FoundData:
 def find_data(job: LearningJob) -> FoundData:
     """Find what the job names; with an area of interest the grid ends where the area does."""
     layers = given_layers(job)
-    like = str(job.like) if job.like else None
+    like = gdal_name(job.like) if job.like else None
     grid = reference_grid(layers, like, job.crs, job.resolution, job.extent)
     area = None
     if job.aoi:

@@ -30,6 +30,7 @@ from geocfm.inference.targets import (
     in_km2,
 )
 from geocfm.job import TargetsJob
+from geocfm.layer_spec import gdal_name
 from geocfm.model.checkpoint import load_checkpoint
 from geocfm.model.device import choose_device
 from geocfm.run.apply import match_layers, warn_of_layers
@@ -93,7 +94,7 @@ def opened(job: TargetsJob) -> Iterator[Opened]:
             "--exclude needs to know where occurrences are known.", "Give --occurrences as well."
         )
     warnings = []
-    layer = Layer("map", str(job.map), 1)
+    layer = Layer("map", gdal_name(job.map), 1)
     grid = layer_grid(layer)
     if not _is_our_map(job.map):
         warnings.append(
@@ -116,7 +117,7 @@ def opened(job: TargetsJob) -> Iterator[Opened]:
 
 def _is_our_map(path: Path) -> bool:
     """Whether it says that it is a map of ours; what is not, may have but one band."""
-    with open_raster(str(path)) as raster:
+    with open_raster(gdal_name(path)) as raster:
         if raster.units and raster.units[0] == UNIT and read_provenance(path) is not None:
             return True
         if raster.count != 1:
@@ -129,7 +130,7 @@ def _is_our_map(path: Path) -> bool:
 
 def _uncertainty_layers(path: Path) -> list[Layer]:
     """The bands that are averaged in targets, under the names of the fields."""
-    with open_raster(str(path)) as raster:
+    with open_raster(gdal_name(path)) as raster:
         described = {
             (text or "").strip().lower(): i for i, text in enumerate(raster.descriptions, 1)
         }
@@ -138,7 +139,11 @@ def _uncertainty_layers(path: Path) -> list[Layer]:
             f"'{path}' has no band that is called '{VARIATION}' or '{OUTSIDE}'.",
             "Give a raster made by 'geocfm map --uncertainty'.",
         )
-    return [Layer(FIELDS[name], str(path), described[name]) for name in FIELDS if name in described]
+    return [
+        Layer(FIELDS[name], gdal_name(path), described[name])
+        for name in FIELDS
+        if name in described
+    ]
 
 
 def _known(job: TargetsJob, grid: Grid) -> tuple[Floats, tuple[str, ...]]:
