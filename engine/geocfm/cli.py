@@ -6,6 +6,7 @@ import inspect
 import os
 import sys
 import time
+import warnings
 from collections.abc import Callable
 from itertools import takewhile
 from pathlib import Path
@@ -33,6 +34,7 @@ from geocfm.network import guard
 from geocfm.outcome import Outcome, attempt, ended_by
 from geocfm.stopping import stop_requests
 from geocfm.versions import software_versions
+from geocfm.visible import visible
 
 GROUPS = ("job", "benchmark")
 
@@ -244,6 +246,8 @@ def main() -> None:
     """The ``geocfm`` program."""
     if hasattr(sys.stdout, "reconfigure"):
         sys.stdout.reconfigure(encoding="utf-8", errors="replace")
+    plain = warnings.formatwarning  # of packages, which may have names in them
+    warnings.formatwarning = lambda *given, **more: visible(plain(*given, **more))
     try:
         code = app(standalone_mode=False)
     except Exception as error:

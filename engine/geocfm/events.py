@@ -31,6 +31,7 @@ from rich.text import Text
 from geocfm.errors import Cancelled
 from geocfm.input_files import escaped
 from geocfm.terminal_table import ResultsTable
+from geocfm.visible import all_visible, visible
 
 PROTOCOL = 1
 PROGRESS_EVERY = 0.2  # seconds between progress events
@@ -198,7 +199,8 @@ class JsonSink:
 
     def emit(self, event: _Event) -> None:
         """Print the event and flush, so that a reader sees it at once."""
-        print(event.model_dump_json(), file=self._stream, flush=True)
+        # within texts, where alone they may stand, JSON means the characters themselves by this
+        print(visible(event.model_dump_json()), file=self._stream, flush=True)
 
     def close(self) -> None:
         """Nothing to do: every line went out at once."""
@@ -251,7 +253,8 @@ class TerminalSink:
         self._last_line = time.monotonic()
 
     def emit(self, event: _Event) -> None:
-        """Show what a person wants to see of the event."""
+        """Show what a person wants to see of the event; no name in it moves the cursor."""
+        event = type(event).model_construct(**all_visible(event.model_dump()))
         if isinstance(event, Progressed):
             self._progress(event)
             return
@@ -319,10 +322,10 @@ class TerminalSink:
     def _new_bars(self) -> None:
         self._bars = Progress(
             SpinnerColumn(),
-            TextColumn("{task.description}"),
+            TextColumn("{task.description}", markup=False),
             BarColumn(bar_width=28),
             TextColumn("{task.percentage:>3.0f} %"),
-            TextColumn("{task.fields[detail]}"),
+            TextColumn("{task.fields[detail]}", markup=False),
             TimeElapsedColumn(),
             TextColumn("{task.fields[left]}"),
             console=self._console,

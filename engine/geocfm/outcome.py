@@ -21,6 +21,7 @@ from geocfm.errors import FULL, TOO_MANY_OPEN, Cancelled, UserError, disk_full, 
 from geocfm.events import Failed, Finished, Reporter, Stopped
 from geocfm.job import Job
 from geocfm.versions import software_versions
+from geocfm.visible import visible
 
 EXIT_CODES = {"done": 0, "broken": 1, "failed": 2, "cancelled": 130}
 
@@ -106,9 +107,11 @@ def _apology(error: BaseException, work: object) -> Failed:
         handle, path = _new_log(getattr(work, "out", None))
         with os.fdopen(handle, "w", encoding="utf-8", errors="backslashreplace") as log:
             log.write(
-                f"{datetime.now().astimezone().isoformat(timespec='seconds')}\n"
-                f"{platform.platform()}\n{software_versions()}\n"
-                f"{sys.argv}\n{work!r}\n\n{''.join(traceback.format_exception(error))}"
+                visible(
+                    f"{datetime.now().astimezone().isoformat(timespec='seconds')}\n"
+                    f"{platform.platform()}\n{software_versions()}\n"
+                    f"{sys.argv}\n{work!r}\n\n{''.join(traceback.format_exception(error))}"
+                )
             )
     except OSError:
         path = ""

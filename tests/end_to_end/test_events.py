@@ -216,3 +216,51 @@ def test_a_stage_is_a_place_to_be_cancelled() -> None:
     cancelled.set()
     with pytest.raises(Cancelled):
         stage(2, 10)
+
+
+HOSTILE = "mag\x1b[2J\x07\x08\r\x9b31m\x85\x7f\u202efit.tif\u2066[red]"
+SHOWN = "mag\\u001b[2J\\u0007\\u0008\\u000d\\u009b31m\\u0085\\u007f\\u202efit.tif\\u2066[red]"
+JOB = {"number": 1, "name": HOSTILE, "command": "map", "status": "failed", "seconds": 1.0}
+CELL = {"ours": HOSTILE, "paper": HOSTILE, "best": False}
+TABLE = {
+    "title": HOSTILE,
+    "headings": [HOSTILE, HOSTILE],
+    "groups": [{"name": HOSTILE, "rows": [{"name": HOSTILE, "cells": [CELL]}]}],
+    "notes": [HOSTILE],
+}
+NAMING = [
+    Noted(text=HOSTILE),
+    Warned(text=HOSTILE),
+    Wrote(kind="prospectivity", path=HOSTILE, description=HOSTILE),
+    Progressed(stage=HOSTILE, done=1, total=1, values={HOSTILE: 1.0}),
+    JobStarted(number=1, total=1, name=HOSTILE, command="map"),
+    JobEnded(**JOB, message=HOSTILE, hint=HOSTILE),
+    Reported(kind="batch", content={"jobs": [{**JOB, "message": HOSTILE, "artifacts": []}]}),
+    Reported(kind="table", content=TABLE),
+    Failed(message=HOSTILE, hint=HOSTILE),
+    Stopped(message=HOSTILE),
+]
+
+
+@pytest.mark.parametrize("is_terminal", [False, True])
+@pytest.mark.parametrize("event", NAMING, ids=lambda event: event.event)
+def test_names_do_not_command_the_terminal(event: Any, is_terminal: bool) -> None:
+    shown = io.StringIO()
+    console = Console(file=shown, force_terminal=is_terminal, color_system=None, width=300)
+    sink = TerminalSink(console)
+    sink.emit(event)
+    sink.close()
+    said = shown.getvalue()
+    wanted = SHOWN[:20] if event.event == "report" else SHOWN  # columns fold them
+    assert wanted in said
+    assert not set(HOSTILE) & set("\x07\x08\x9b\x85\x7f\u202e\u2066") & set(said)
+    assert "\x1b[2J" not in said
+
+
+@pytest.mark.parametrize("event", NAMING, ids=lambda event: event.event)
+def test_json_lines_hold_names_without_their_commands(event: Any) -> None:
+    stream = io.StringIO()
+    JsonSink(stream).emit(event)
+    line = stream.getvalue()
+    assert line.rstrip("\n").isprintable()
+    assert EVENT.validate_json(line) == event
