@@ -46,6 +46,8 @@ _PHRASES = (
     ),
     (r"another --out", "another name for the result"),
     (r"Give it as --checkpoint", "Choose it as --checkpoint"),
+    (r"; or add --allow-network to the command, if you know where the name comes from", ""),
+    (r"; say geocfm run --allow-network", ""),
     (r"with --overwrite", "by ticking --overwrite"),
     (r"--overwrite does it again", "tick --overwrite to do it again"),
     (r"with --layer \(--aoi-layer for an area\)", "as a layer of the project"),

@@ -1,6 +1,7 @@
 """How a job ends when it does not finish: the user's mistake, or the user's wish."""
 
 import errno
+import re
 
 FULL = {errno.ENOSPC, errno.EFBIG, getattr(errno, "EDQUOT", errno.ENOSPC)}  # no room on the disk
 
@@ -8,13 +9,19 @@ TOO_MANY_OPEN = {errno.EMFILE, errno.ENFILE}
 HELD = ("database is locked", "being used by another process")  # as SQLite and Windows say it
 
 
+LONGEST_LINE = re.compile(r"(.{2000})(.{1000,})(.{500})")  # of a sentence; paths have 4096 at most
+
+
 class UserError(Exception):
-    """A mistake the user can mend: one sentence what is wrong, one how to mend it."""
+    """A mistake the user can mend: one sentence what is wrong, one how to mend it.
+
+    Both repeat what was given; of what has no end they leave out the middle.
+    """
 
     def __init__(self, message: str, hint: str = "") -> None:
-        super().__init__(message)
-        self.message = message
-        self.hint = hint
+        self.message = LONGEST_LINE.sub(r"\1…\3", message)
+        self.hint = LONGEST_LINE.sub(r"\1…\3", hint)
+        super().__init__(self.message)
 
     def __str__(self) -> str:
         return f"{self.message} {self.hint}".strip()

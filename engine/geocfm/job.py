@@ -22,6 +22,7 @@ from pydantic import (
 from geocfm.errors import UserError
 from geocfm.input_files import file_name, text_only
 from geocfm.mistakes import explain, nearest_name
+from geocfm.network import is_on_network
 
 Extent = tuple[float, float, float, float]
 Preset = Literal["auto", "quick", "full", "paper-synthetic", "paper-earthmri"]
@@ -36,6 +37,13 @@ BASELINE_NAMES = (
 USUAL_BASELINES = ("rf", "ipp")  # what other tools offer: a random forest, and Maxent's equal
 AUTO, ALL, NONE = "auto", "all", "none"  # words that stand for baselines
 CORNERS = "four numbers are needed, xmin,ymin,xmax,ymax"
+
+
+def refuse_virtual(path: Path | None) -> Path | None:
+    """Refuse a place for results that only GDAL knows, or that lies on the network."""
+    if path is not None and (path.as_posix().startswith("/vsi") or is_on_network(path.as_posix())):
+        raise ValueError("results are written into folders of this computer")
+    return path
 
 
 def _ending_in(*suffixes: str) -> AfterValidator:
@@ -148,6 +156,8 @@ class WritingJob(Job):
 
     out: FileName = Field(description="Where the result is written.")
     overwrite: bool = Field(False, description="Replace results that are already there.")
+
+    _real_out = field_validator("out")(refuse_virtual)
 
 
 class KnownOccurrences(Job):
@@ -317,6 +327,8 @@ class MapJob(MappingJob, RegionJob):
         ".tif; it says nothing of geology.",
     )
     out: MapName = Field(description="The GeoTIFF to write, .tif.")
+
+    _real_beside = field_validator("uncertainty", "monte_carlo_error")(refuse_virtual)
 
 
 class SampleJob(RegionJob):

@@ -275,5 +275,5 @@ def _explained(error: ErrorDetails, kind: type[Job], key: str, depth: int) -> st
     if error["type"] == "extra_forbidden" and key in options:
         return f"in a file it is called '{options[key]}'."
     if error["type"] == "extra_forbidden" and key == "allow_network":
-        return "only the command line says so: geocfm run --allow-network."
+        return "it is no key of a file; say geocfm run --allow-network."
     return explain(error, kind, key, depth)

@@ -15,7 +15,7 @@ from qgis.core import (
 
 from ..bundle import icon
 from ..engine_client import BROKEN, CANCELLED, DONE, run_engine
-from ..jobs import in_layer_names, write_job_file
+from ..jobs import in_layer_names, run_arguments, write_job_file
 from ..jobs.checkpoint_card import CheckpointError
 from ..jobs.job_paths import input_paths, output_paths
 from ..jobs.temporary import temporary_path
@@ -206,7 +206,7 @@ def run_jobs(jobs, python, feedback):
 
     outcome = run_engine(
         python,
-        ["run", path],
+        run_arguments(jobs, path),
         on_event=EventFeedback(feedback, words, len(exports)),
         is_cancelled=feedback.isCanceled,
     )

@@ -10,7 +10,7 @@ import subprocess
 
 from ..translation import tr
 from .engine_job import EngineJob
-from .job_paths import with_paths
+from .job_paths import network_options, with_paths
 
 OPTIONS = {"settings": "--set"}  # keys whose option has another name
 SPECIAL_ON_WINDOWS = frozenset("|<>&^%()!;,")
@@ -28,6 +28,7 @@ def as_command_line(job):
                 words += _option(option, each)
         elif value is not None and value is not False:
             words += _option(option, value)
+    words += network_options([job])
     return _for_windows(words) if os.name == "nt" else shlex.join(words)
 
 
@@ -86,8 +87,9 @@ def save_for_server(jobs, path, feedback=None):
     written = [EngineJob(job.command, with_paths(job.values, move), job.name) for job in jobs]
     text = as_job_file(written)
     comment = tr("Made by GeoCFM in QGIS. To run it: geocfm run {file}")
+    words = " ".join([os.path.basename(path), *network_options(jobs)])
     with open(path, "w", encoding="utf-8", newline="\n") as file:
-        file.write(f"# {comment.format(file=os.path.basename(path))}\n\n{text}")
+        file.write(f"# {comment.format(file=words)}\n\n{text}")
     return path
 
 

@@ -6,6 +6,8 @@ import json
 import os
 from dataclasses import dataclass, field
 
+from .job_paths import network_options
+
 LONGEST_NAME = 60  # letters; the engine's own bound
 
 
@@ -32,6 +34,11 @@ def in_layer_names(text, jobs):
         for path, name in job.aliases.items():
             text = text.replace(f"'{path}'", f"'{name}'").replace(path, f"'{name}'")
     return text
+
+
+def run_arguments(jobs, path):
+    """Give the words after `geocfm` that run a file of these jobs."""
+    return ["run", path, *network_options(jobs)]
 
 
 def write_job_file(jobs, path):

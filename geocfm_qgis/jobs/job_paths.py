@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+import re
+
+NETWORK_NAME = re.compile(
+    r"/vsi(curl|s3|gs|az|adls|oss|swift|hdfs|webhdfs)|\b(https?|ftps?)://", re.IGNORECASE
+)
+ALLOW_NETWORK = "--allow-network"  # the engine's option
 FILES = ("occurrences", "like", "aoi", "checkpoint", "map", "uncertainty")
 WRITTEN = {"map": ("out", "uncertainty", "monte_carlo_error")}  # by a command; others: out
 SPECS = "raster"  # texts like name=path:band
@@ -16,6 +22,23 @@ def input_paths(job):
     if values.get(BANDED):
         paths.append(_parts(values[BANDED])[1])
     return paths
+
+
+def network_options(jobs):
+    """Give the engine's option for jobs on layers that QGIS itself has from the network."""
+    return [ALLOW_NETWORK] if any(map(_reads_network, jobs)) else []
+
+
+def _reads_network(job):
+    paths = list(input_paths(job))
+    for path in job.temporary:
+        if path.endswith(".vrt"):  # one of ours, around a layer
+            try:
+                with open(path, encoding="utf-8") as file:
+                    paths.append(file.read())
+            except OSError:
+                continue
+    return any(NETWORK_NAME.search(path) for path in paths)
 
 
 def output_paths(job):

@@ -6,7 +6,7 @@ from qgis.core import QgsProcessingException, QgsProcessingFeedback
 
 from .. import engine_client as engine
 from ..background import BackgroundTask
-from ..jobs import in_layer_names, write_job_file
+from ..jobs import in_layer_names, run_arguments, write_job_file
 from ..jobs.temporary import temporary_path
 from ..translation import tr
 from ..wording import JOB_FILE_NAME, in_qgis_words
@@ -50,7 +50,7 @@ class PreflightTask(BackgroundTask):
                     return
                 export.run(feedback)
         path = write_job_file(jobs, temporary_path(JOB_FILE_NAME))
-        arguments = ["run", path, *(["--dry-run"] if only_rehearse else [])]
+        arguments = [*run_arguments(jobs, path), *(["--dry-run"] if only_rehearse else [])]
         outcome = engine.run_engine(self._python, arguments, is_cancelled=self.isCanceled)
         self.transcript = outcome.transcript
         self.has_begun = any(isinstance(event, engine.Started) for event in outcome.events)

@@ -12,7 +12,7 @@ from qgis.PyQt.QtCore import pyqtSignal
 from .. import settings
 from ..engine_client import BROKEN, CANCELLED, DONE, FAILED, Outcome, Progress, run_engine
 from ..engine_process import GRACE_SECONDS, HURRIED_GRACE_SECONDS
-from ..jobs import write_job_file
+from ..jobs import run_arguments, write_job_file
 from ..plain_text import without_brackets
 from ..translation import tr
 from ..wording import JOB_FILE_NAME
@@ -93,7 +93,7 @@ class RunTask(QgsTask):
             return Outcome(FAILED, said, hint, transcript=said)
         return run_engine(
             self._python,
-            ["run", path],
+            run_arguments(self._run.jobs, path),
             on_event=self._hear,
             is_cancelled=self.isCanceled,
             grace=lambda: self._grace,

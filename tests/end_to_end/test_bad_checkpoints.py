@@ -52,6 +52,19 @@ def card(*path: str | int, value: Any) -> Spoil:
     return header(change)
 
 
+def card_text(change: Callable[[str], str]) -> Spoil:
+    """Change the card as text."""
+
+    def spoil(head: Header) -> None:
+        head["__metadata__"]["geocfm"] = change(head["__metadata__"]["geocfm"])
+
+    return header(spoil)
+
+
+def nested(depth: int) -> str:
+    return '{"a":' * depth + "1" + "}" * depth
+
+
 def tensors(change: Callable[[Tensors], Tensors]) -> Spoil:
     def spoil(content: bytes) -> bytes:
         (length,) = struct.unpack("<Q", content[:8])
@@ -148,6 +161,62 @@ BAD: dict[str, tuple[Spoil, tuple[str, ...]]] = {
     "a grid without extent": (card("grid", "transform", value=[0] * 6), WRONG),
     "no CRS": (card("grid", "crs", value="here"), ("CRS of the model's grid cannot be read",)),
     "other tiles": (card("split", "roles", value=[["train"]]), (*WRONG, "tiles")),
+    "a list for a card": (card_text(lambda text: "[]"), FOREIGN),
+    "a card nested without end": (card_text(lambda text: "[" * 10**5), FOREIGN),
+    "a card nested by thousands": (card_text(lambda text: nested(10**5)), FOREIGN),
+    "provenance nested by hundreds": (
+        card_text(lambda text: f'{{"provenance": {nested(300)}, {text[1:]}'),
+        FOREIGN,
+    ),
+    "a card of many megabytes": (card_text(lambda text: f"{text}{' ' * 2**23}"), FOREIGN),
+    "a book for a name": (card("layers", 0, "name", value="x" * 10**5), FOREIGN),
+    "a long name": (card("layers", 0, "name", value="x" * 5000), (*WRONG, "whole books")),
+    "a list for a number": (card("layers", 0, "mean", value=[1]), FOREIGN),
+    "a list for the provenance": (card("provenance", value=[1]), FOREIGN),
+    "a number without end for a format": (
+        card_text(lambda text: text.replace('"format":2', '"format":Infinity')),
+        FOREIGN,
+    ),
+    "a mean beyond all values": (card("layers", 0, "mean", value=1e300), (*WRONG, "statistics")),
+    "classes by tens of thousands": (
+        card("layers", 0, "classes", value=list(range(50_000))),
+        (*WRONG, "classes"),
+    ),
+    "a class beyond all codes": (card("layers", 0, "classes", value=[10**400]), WRONG),
+    "layers by tens of thousands": (
+        card("layers", value=[{"name": str(number)} for number in range(50_000)]),
+        (*WRONG, "50,000 layers"),
+    ),
+    "networks by thousands": (
+        card("others", value=[{"seed": 1, "iterations": 1}] * 5000),
+        (*WRONG, "5,001 networks"),
+    ),
+    "figures by thousands": (
+        card("metrics", value={str(number): 1.0 for number in range(5000)}),
+        (*WRONG, "lists without end"),
+    ),
+    "a seed below 0": (card("seed", value=-1), (*WRONG, "counts below 0")),
+    "iterations without end": (card("iterations", value=10**400), (*WRONG, "without end")),
+    "a vast grid": (card("grid", "height", value=10**18), (*WRONG, "a grid without end")),
+    "a grid of less than nothing": (card("grid", "height", value=-5), WRONG),
+    "tiles beyond the grid": (
+        card("split", value={"row_edges": [0, 10**18], "col_edges": [0, 9], "roles": [["test"]]}),
+        (*WRONG, "tiles beyond its grid"),
+    ),
+    "cells larger than the Earth": (
+        card("grid", "transform", value=[1e300, 0, 0, 0, -1e300, 0]),
+        ("cannot be right", "another copy"),
+    ),
+    "a place beyond the Earth": (
+        card("grid", "transform", value=[100, 0, 1e300, 0, -100, 0]),
+        ("The place of the model's grid cannot be right", "another copy"),
+    ),
+    "an anchor larger than windows": (card("settings", "network", "anchor", value=10**9), FOREIGN),
+    "weights beyond all bounds": (
+        weights(lambda tensor: torch.full_like(tensor, 3e38)),
+        ("Some weights in", "beyond all bounds", "train again"),
+    ),
+    "weights without end": (weights(lambda tensor: tensor / 0), ("Some weights in",)),
 }
 
 
@@ -207,3 +276,17 @@ def test_layers_too_many_are_told_by_name(
     )
     assert result.exit_code == 0, result.output
     assert "not used: gravity" in " ".join(result.output.split())
+
+
+@pytest.mark.parametrize("value", [None, [1], 5, "text"])
+def test_a_card_may_hold_anything_for_its_job(
+    value: Any, geocfm: Callable[..., Any], small_region: SmallRegion, trained: Any, tmp_path: Path
+) -> None:
+    path = tmp_path / "odd.safetensors"
+    path.write_bytes(card("provenance", "job", value=value)(trained.checkpoint.read_bytes()))
+    result = geocfm(
+        *("evaluate", "--checkpoint", path, *small_region.raster_options, "--skip-importance"),
+        *("--occurrences", small_region.occurrences, "--baselines", "none", "--steps", 1),
+        *("--out", tmp_path / "evaluation"),
+    )
+    assert result.exit_code == 0, result.output

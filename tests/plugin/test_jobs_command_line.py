@@ -4,6 +4,7 @@ import json
 import os
 import shlex
 import subprocess
+from dataclasses import replace
 
 import pytest
 
@@ -12,6 +13,7 @@ from geocfm_qgis.jobs import (
     EngineJob,
     as_command_line,
     as_job_file,
+    run_arguments,
     save_for_server,
     write_job_file,
 )
@@ -100,6 +102,23 @@ def test_the_command_line_means_the_same_job(geocfm, tmp_path):
 def test_values_that_begin_with_a_dash_stay_values(tmp_path):
     job = EngineJob("train", {"nodata": ["-9=1"], "seed": -1, "overwrite": False, "crs": None})
     assert as_command_line(job) == "geocfm train --nodata=-9=1 --seed=-1"
+
+
+def test_a_layer_from_the_network_allows_the_engine_the_network(tmp_path):
+    here = train_job(tmp_path)
+    assert run_arguments([here], "jobs.json") == ["run", "jobs.json"]
+    assert "--allow-network" not in as_command_line(here)
+    there = map_job(tmp_path, raster=["mag=/vsicurl/https://example.org/mag.tif:1"])
+    assert run_arguments([here, there], "jobs.json") == ["run", "jobs.json", "--allow-network"]
+    assert as_command_line(there).endswith(" --allow-network")
+    # a network layer with settings of its own reaches the engine as a small virtual raster
+    around = tmp_path / "mag.vrt"
+    around.write_text("<SourceFilename>/vsis3/bucket/mag.tif</SourceFilename>", encoding="utf-8")
+    job = replace(map_job(tmp_path, raster=[f"mag={around}:1"]), temporary=(str(around),))
+    assert run_arguments([job], "jobs.json") == ["run", "jobs.json", "--allow-network"]
+    # a file of the user's may say what it likes
+    job = map_job(tmp_path, raster=[f"mag={around}:1"])
+    assert run_arguments([job], "jobs.json") == ["run", "jobs.json"]
 
 
 def test_the_job_file_is_read_by_the_engine(geocfm, tmp_path):

@@ -24,7 +24,11 @@ Floats = NDArray[np.float64]
 ALIGNED_CELLS = 1e-6  # two grids are the same if no corner differs by more, in cells
 EDGE_CELLS = 1e-3  # an outline this near to a cell edge is taken to lie on it
 MOST_CELLS = 10**12  # of a grid; more comes of a wrong unit, extent or CRS
+FARTHEST = 1e12  # units of a CRS; on Earth there is nothing beyond
+SMALLEST_CELL = 1e-9  # units of a CRS
 OUTLINE_POINTS = 2000  # points along an outline before it is reprojected
+
+DAMAGED = "The model's file is damaged or was changed; train again or take another copy."
 
 WGS84_A_KM = 6378.137
 WGS84_E2 = 0.00669437999014
@@ -248,16 +252,11 @@ class Grid:
         try:
             crs = read_crs(values["crs"])
         except UserError as error:
-            raise UserError(
-                "The CRS of the model's grid cannot be read.",
-                "The model's file is damaged or was changed; train again or take another copy.",
-            ) from error
-        return cls(
-            crs,
-            Affine(*(float(number) for number in values["transform"])),
-            int(values["height"]),
-            int(values["width"]),
-        )
+            raise UserError("The CRS of the model's grid cannot be read.", DAMAGED) from error
+        transform = Affine(*(float(number) for number in values["transform"]))
+        if not has_place(transform):
+            raise UserError("The place of the model's grid cannot be right.", DAMAGED)
+        return cls(crs, transform, int(values["height"]), int(values["width"]))
 
     def covering(self, outline_xy: ArrayLike, crs: CRS) -> Grid:
         """Give the grid on this lattice that covers a polygon; its outline (N, 2) is in `crs`."""
@@ -280,6 +279,14 @@ class Grid:
         stop = np.maximum(np.ceil(pixel.max(axis=0) - EDGE_CELLS).astype(int), first + 1)
         col, row = int(first[0]), int(first[1])
         return self.subgrid(Window(row, col, int(stop[1]) - row, int(stop[0]) - col))
+
+
+def has_place(transform: Affine) -> bool:
+    """Whether cells have a place and a size on Earth, with which one can reckon."""
+    a, b, c, d, e, f = transform[:6]
+    if not all(abs(number) <= FARTHEST for number in (a, b, c, d, e, f)):  # NaN is not
+        return False
+    return min(math.hypot(a, d), math.hypot(b, e)) >= SMALLEST_CELL and a * e != b * d
 
 
 def densify(outline: Floats) -> Floats:

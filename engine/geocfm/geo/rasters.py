@@ -39,6 +39,7 @@ from geocfm.geo.grid import (
     Grid,
     Window,
     densify,
+    has_place,
     refuse_countless,
     reproject_points,
     unrolled,
@@ -89,7 +90,7 @@ SCALED = "<ScaleOffset>{offset!r}</ScaleOffset><ScaleRatio>{scale!r}</ScaleRatio
 def raster_grid(path: str, crs: str | None = None) -> Grid:
     """Give a raster's own grid, rotation included; `crs` outweighs what its file says."""
     with open_raster(path) as source:
-        if source.transform.is_identity or source.transform.determinant == 0:
+        if source.transform.is_identity or not has_place(source.transform):
             raise UserError(
                 f"The raster '{path}' does not say where it lies.",
                 "Georeference it and save it as a GeoTIFF (QGIS: Layer > Georeferencer).",

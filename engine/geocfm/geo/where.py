@@ -13,13 +13,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from geocfm.errors import UserError
-from geocfm.mistakes import nearest_name
+from geocfm.mistakes import nearest_name, shown
 
 Fields = Mapping[str, NDArray[Any]]
 
+OPERATOR = re.compile(r"~|!=|<=|>=|==|=|<|>")
 TOKEN_SEPARATORS = re.compile(r"[,;/]")
 SECOND_CONDITION = re.compile(
-    r"\s(and|or)\s+[^\s~=!<>][^~=!<>]*?([~=!<>]|\slike\s|\sin\s*\(|\sis\s+(not\s+)?null\b)",
+    r"\s(and|or)\s+[^\s~=!<>][^~=!<>]{0,200}?([~=!<>]|\slike\s|\sin\s*\(|\sis\s+(not\s+)?null\b)",
     re.IGNORECASE,
 )
 FREQUENT = 10  # how many of a field's values an error message lists
@@ -62,7 +63,7 @@ class Condition:
                 )
             if name is None:
                 raise UserError(
-                    f"The occurrences have no field '{field}'.",
+                    f"The occurrences have no field {shown(field)}.",
                     f"{nearest_name(field, list(fields))}The fields are: {', '.join(fields)}.",
                 )
             picked[name] = fields[name]
@@ -91,21 +92,22 @@ class Condition:
 
 def parse_where(text: str) -> Condition:
     """Read `field|field operator value`; operators are ~ = != < > <= >=."""
-    parts = re.fullmatch(r"\s*([^~=!<>]+?)\s*(~|!=|<=|>=|==|=|<|>)\s*(.*?)\s*", text, re.DOTALL)
-    fields = tuple(_unquoted(name) for name in parts[1].split("|")) if parts else ()
-    operand = _unquoted(parts[3]) if parts else ""
-    if parts is None or not all(fields) or not operand:
+    found = OPERATOR.search(text)
+    named, value = (text[: found.start()], text[found.end() :].strip()) if found else ("", "")
+    fields = tuple(_unquoted(name) for name in named.split("|"))
+    operand = _unquoted(value)
+    if found is None or not all(fields) or "!" in named or not operand:
         raise UserError(
-            f"The filter '{text}' is not understood.",
+            f"The filter {shown(text)} is not understood.",
             'Write it like "commodity ~ gold, copper" or "grade > 2"; give several to narrow.',
         )
-    if SECOND_CONDITION.search(parts[3]) and not _is_quoted(parts[3]):
+    if SECOND_CONDITION.search(value) and not _is_quoted(value):
         raise UserError(
-            f"The filter '{text}' joins two conditions.",
+            f"The filter {shown(text)} joins two conditions.",
             "Give a second --where instead of AND; for OR write a|b ~ x, y. A value that holds "
             "these words must stand in quotation marks.",
         )
-    return Condition(fields, "=" if parts[2] == "==" else parts[2], operand)
+    return Condition(fields, "=" if found[0] == "==" else found[0], operand)
 
 
 def no_match_error(conditions: Sequence[Condition], fields: Fields) -> UserError:

@@ -8,13 +8,11 @@ Loading reads tensors and JSON and never runs code from the file.
 
 from __future__ import annotations
 
-import json
 import math
 import zipfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from itertools import pairwise
 from pathlib import Path
 from typing import Any, Literal
 
@@ -24,12 +22,13 @@ import torch
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from geocfm.errors import UserError, hindrance
+from geocfm.mistakes import shown
 from geocfm.model.experience import PREFIX, ChannelLayout, Experience
 from geocfm.model.network import VelocityNetwork
-from geocfm.model.settings import SMALLEST_WINDOW, Settings, WindowSettings
+from geocfm.model.plausible import are_sound, impossible, read_json
+from geocfm.model.settings import Settings, WindowSettings
 
 FORMAT = 2  # 1 had a single network and nothing beside it
-LARGEST_WINDOW = 2**14  # cells
 DAMAGED = "The file is damaged or was changed; train again or take another copy."
 MADE_BY_TRAINING = "Choose a .safetensors file made by 'geocfm train', or copy it again."
 FROM_ANOTHER_VERSION = ("extra_forbidden", "literal_error")
@@ -132,7 +131,7 @@ class ModelCard(_Card):
         figures = ", ".join(
             f"{name.replace('_', ' ')} {value:.4f}" for name, value in self.metrics.items()
         )
-        cell = (self.grid.transform[0] ** 2 + self.grid.transform[3] ** 2) ** 0.5
+        cell = math.hypot(self.grid.transform[0], self.grid.transform[3])
         return [
             f"GeoCFM model, preset '{self.settings.preset}', made {self.created} "
             f"with geocfm {self.versions.get('geocfm', '?')}.",
@@ -241,8 +240,8 @@ def load_checkpoint(path: str | Path, device: torch.device) -> Checkpoint:
         raise UserError(
             f"The weights in {path} do not fit the network that its card describes.", DAMAGED
         )
-    if not all(bool(tensor.isfinite().all()) for tensor in tensors.values()):
-        raise UserError(f"Some weights in {path} are no numbers.", DAMAGED)
+    if not are_sound(tensors):
+        raise UserError(f"Some weights in {path} are no numbers, or beyond all bounds.", DAMAGED)
     networks = []
     for weights in members:
         network = VelocityNetwork(card.channels, card.settings.network)
@@ -332,15 +331,16 @@ def _fit(tensors: dict[str, torch.Tensor], card: ModelCard) -> bool:
 
 def _parse_card(path: Path, metadata: dict[str, str]) -> ModelCard:
     try:
-        content: Any = json.loads(metadata[_KEY])
+        content: Any = read_json(metadata[_KEY])
         made_for = int(content["format"])
         if made_for > FORMAT:
             raise UserError(
-                f"{path} was made by a newer GeoCFM (format {made_for}, this one reads {FORMAT}).",
+                f"{path} was made by a newer GeoCFM (format {shown(made_for)}, this one reads "
+                f"{FORMAT}).",
                 "Update GeoCFM.",
             )
         card = ModelCard.model_validate(content)
-    except (KeyError, TypeError, ValueError) as error:
+    except (KeyError, TypeError, ValueError, OverflowError, RecursionError) as error:
         setting = _unknown_setting(error)
         if setting:
             raise UserError(
@@ -350,9 +350,9 @@ def _parse_card(path: Path, metadata: dict[str, str]) -> ModelCard:
         raise UserError(
             f"{path} is a .safetensors file, but not a GeoCFM checkpoint.", MADE_BY_TRAINING
         ) from None
-    impossible = _impossible(card)
-    if impossible:
-        raise UserError(f"The card in {path} cannot be right: it tells of {impossible}.", DAMAGED)
+    wrong = impossible(card)
+    if wrong:
+        raise UserError(f"The card in {path} cannot be right: it tells of {wrong}.", DAMAGED)
     return card
 
 
@@ -366,28 +366,3 @@ def _unknown_setting(error: Exception) -> str:
         if mistake["loc"][:1] == ("settings",) and mistake["type"] in FROM_ANOTHER_VERSION
     ]
     return unknown[0] if unknown else ""
-
-
-def _impossible(card: ModelCard) -> str:
-    """What a card says that no training writes; empty if nothing."""
-    names = [layer.name for layer in card.layers]
-    a, b, _, d, e, _ = card.grid.transform
-    edges = (card.split.row_edges, card.split.col_edges)
-    shape = tuple(len(numbers) - 1 for numbers in edges)
-    found = {
-        "no layers": not names or not card.channels,
-        "two layers of one name": len(set(names)) < len(names),
-        "layers without statistics": not all(
-            math.isfinite(layer.mean) and 0 <= layer.std < math.inf for layer in card.layers
-        ),
-        f"windows of {card.window_size} cells": not SMALLEST_WINDOW
-        <= card.window_size
-        <= LARGEST_WINDOW,
-        "a grid without extent": min(card.grid.height, card.grid.width) < 1
-        or not all(map(math.isfinite, card.grid.transform))
-        or a * e == b * d,
-        "tiles that do not fit together": min(shape) < 1
-        or any(low >= high for side in edges for low, high in pairwise(side))
-        or tuple(map(len, card.split.roles)) != (shape[1],) * shape[0],
-    }
-    return next((what for what, is_so in found.items() if is_so), "")

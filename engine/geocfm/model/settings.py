@@ -59,6 +59,7 @@ class NetworkSettings(_Settings):
     anchor: int = Field(
         0,
         ge=0,
+        le=4096,
         description="the head corrects the closed-form velocity of that density on cells of so "
         "many pixels; 0: it is all of the velocity",
     )

@@ -34,14 +34,20 @@ class LearnedArea:
 
 def learned_area(card: ModelCard, grid: Grid) -> LearnedArea:
     """The area that the model's training was given, read from its file again."""
-    job = card.provenance.get("job", {})
-    path = job.get("aoi")
+    path, layer = (trained_with(card, key) for key in ("aoi", "aoi_layer"))
     if not path:
         return LearnedArea()
     try:
-        return LearnedArea(read_area(path, grid, job.get("aoi_layer")))
+        return LearnedArea(read_area(path, grid, layer))
     except UserError as error:
         return LearnedArea(
             doubt="The model was trained inside an area of interest that cannot be read any more, "
             f"so all of its grid is evaluated, also what lay outside. {error.message}"
         )
+
+
+def trained_with(card: ModelCard, key: str) -> str | None:
+    """A text of the training's job; a card may hold anything in its place."""
+    job = card.provenance.get("job")
+    value = job.get(key) if isinstance(job, dict) else None
+    return value if isinstance(value, str) else None

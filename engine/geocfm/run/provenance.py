@@ -144,7 +144,7 @@ def read_provenance(path: Path) -> Provenance | None:
         return Provenance.model_validate_json(_read(path))
     except (UserError, RasterioError, DataSourceError, ValidationError, OSError):
         return None
-    except (KeyError, TypeError, ValueError):
+    except (KeyError, TypeError, ValueError, RecursionError):
         return None
 
 

@@ -42,7 +42,7 @@ from geocfm.job import EvaluateJob, TrainJob
 from geocfm.model.checkpoint import ModelCard, load_checkpoint
 from geocfm.results import REPORT, report_of
 from geocfm.run.apply import Application, raw_map
-from geocfm.run.learned_area import LearnedArea
+from geocfm.run.learned_area import LearnedArea, trained_with
 from geocfm.run.pooled import Pooled
 from geocfm.run.report_baselines import Compared, choose_baselines
 from geocfm.run.report_extras import map_extras
@@ -122,7 +122,7 @@ def make_report(
             for layer, view in zip(card.layers, views, strict=True)
         ),
         occurrences=_occurrences_used(found.occurrences, evaluation),
-        effort=card.provenance.get("job", {}).get("effort"),
+        effort=trained_with(card, "effort"),
         training=read_history(found.log, card),
         map=_map_facts(found.raw, evaluation),
         prediction_rate=role_rates(evaluation, points, split, TEST),

@@ -151,8 +151,8 @@ def tidy(job: WritingJob) -> None:
 
 def ensure_place(job: WritingJob, provenance: Provenance | None) -> None:
     """Refuse, without writing, what `working` would; without provenance, inputs are yet to come."""
-    folder = work_folder(job)
     _refuse_places(job, provenance)
+    folder = work_folder(job)
     if provenance is None:
         refuse_foreign(folder)
         _refuse_existing(job)
@@ -231,10 +231,10 @@ def _refuse_wrong_kind(results: list[Path]) -> None:
             refuse_endless(str(path))
             if path.exists() and path.is_dir():
                 raise UserError(f"'{path}' is a folder.", "Give the name of a file.")
-            os.lstat(path)
+            os.stat(path)
         except FileNotFoundError:
             continue
-        except OSError as error:  # a name too long, or a file among the folders
+        except OSError as error:  # a name too long, a file among the folders, a loop of links
             raise UserError(
                 f"'{path}' cannot be written ({error.strerror}).", "Choose another name."
             ) from error
