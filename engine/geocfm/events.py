@@ -29,7 +29,7 @@ from rich.table import Table
 from rich.text import Text
 
 from geocfm.errors import Cancelled
-from geocfm.input_files import escaped
+from geocfm.file_names import escaped
 from geocfm.terminal_table import ResultsTable
 from geocfm.visible import all_visible, visible
 

@@ -20,7 +20,7 @@ from pydantic import (
 )
 
 from geocfm.errors import UserError
-from geocfm.input_files import file_name, text_only
+from geocfm.file_names import file_name, text_only
 from geocfm.mistakes import explain, nearest_name
 from geocfm.network import is_on_network
 

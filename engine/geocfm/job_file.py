@@ -19,7 +19,7 @@ from pydantic import BaseModel, Field, ValidationError, create_model
 from pydantic_core import ErrorDetails
 
 from geocfm.errors import UserError
-from geocfm.input_files import BACKSLASHES, refuse_endless
+from geocfm.file_names import BACKSLASHES, refuse_endless
 from geocfm.job import COMMANDS, Job, WritingJob, option_name
 from geocfm.layer_spec import is_dataset_name, move_spec
 from geocfm.mistakes import explain, nearest_name, shown

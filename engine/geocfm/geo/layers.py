@@ -19,9 +19,9 @@ from rasterio.errors import NotGeoreferencedWarning, RasterioError
 from rasterio.io import DatasetReader
 
 from geocfm.errors import UserError, hindrance
+from geocfm.file_names import refuse_endless, refuse_no_text
 from geocfm.geo.virtual_rasters import DRIVER as VIRTUAL
 from geocfm.geo.virtual_rasters import refuse_unsafe
-from geocfm.input_files import refuse_endless, refuse_no_text
 from geocfm.layer_spec import is_dataset_name, matching_files, readings
 from geocfm.mistakes import nearest_name
 from geocfm.network import network_in, refuse_network

@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 from rasterio.crs import CRS
 
 from geocfm.errors import UserError, hindrance
+from geocfm.file_names import refuse_endless
 from geocfm.geo.delimited import rows_of
 from geocfm.geo.vectors import Features
-from geocfm.input_files import refuse_endless
 from geocfm.mistakes import nearest_name
 
 SUFFIXES = (".csv", ".tsv", ".txt")

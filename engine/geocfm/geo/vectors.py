@@ -18,9 +18,9 @@ from pyogrio.errors import DataLayerError, DataSourceError, FeatureError
 from rasterio.crs import CRS
 
 from geocfm.errors import UserError, hindrance
+from geocfm.file_names import refuse_endless, refuse_no_text
 from geocfm.geo.crs import read_crs
 from geocfm.geo.layers import refuse_locked
-from geocfm.input_files import refuse_endless, refuse_no_text
 from geocfm.mistakes import nearest_name
 from geocfm.network import (
     is_on_network,

@@ -12,8 +12,8 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict
 
+from geocfm.file_names import refuse_endless, refuse_no_text
 from geocfm.geo.files_behind import FOLDERS
-from geocfm.input_files import refuse_endless, refuse_no_text
 from geocfm.layer_spec import is_dataset_name
 
 DATABASES = (".gpkg", ".sqlite")

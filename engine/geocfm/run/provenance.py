@@ -17,10 +17,10 @@ from pyogrio.errors import DataSourceError
 from rasterio.errors import RasterioError
 
 from geocfm.errors import UserError
+from geocfm.file_names import refuse_endless
 from geocfm.geo.files_behind import raster_files, vector_files
 from geocfm.geo.layers import find_effort, find_layers
 from geocfm.geo.vectors import missing_file
-from geocfm.input_files import refuse_endless
 from geocfm.job import ApplyingJob, Job, LearningJob, TargetsJob
 from geocfm.layer_spec import is_dataset_name
 from geocfm.model.checkpoint import load_card

@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from geocfm.errors import FULL, Cancelled, Interrupted, UserError, disk_full
+from geocfm.file_names import refuse_endless
 from geocfm.geo.writing import atomic_path, cannot_write, replace_file
-from geocfm.input_files import refuse_endless
 from geocfm.job import TrainJob, WritingJob
 from geocfm.job_file import place
 from geocfm.results import results_of, unfinished_model, work_folder
