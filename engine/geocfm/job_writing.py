@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from geocfm.errors import UserError
-from geocfm.job import Job
+from geocfm.job import Job, refuse_virtual
 from geocfm.job_file import check_text, move_paths, parse, read_text, written_twice
 
 
@@ -19,6 +19,10 @@ def job_as_toml(job: Job, command: str, name: str | None) -> str:
 
 def add_job(path: Path, job: Job, command: str, name: str | None) -> int:
     """Add the job to the file, which may be new; gives how many jobs it then holds."""
+    try:
+        refuse_virtual(path)
+    except ValueError as error:
+        raise UserError(f"'{path}' cannot be written: {error}.", "Choose another --to.") from None
     text = read_text(path) if path.exists() else ""
     content = parse(text, path) if text.strip() else {}
     prefix = _way_here(path.parent)

@@ -21,7 +21,9 @@ from geocfm.geo.writing import write_polygons
 from geocfm.inference.experience_map import OUTSIDE
 from geocfm.inference.predictor import Predictor
 from geocfm.inference.regional_map import UNIT, VARIATION
+from geocfm.inference.superlevel import TRUNCATE
 from geocfm.inference.targets import (
+    CELLS_AT_ONCE,
     FEWEST_CELLS,
     Target,
     TargetRules,
@@ -35,11 +37,15 @@ from geocfm.model.checkpoint import load_checkpoint
 from geocfm.model.device import choose_device
 from geocfm.run.apply import match_layers, warn_of_layers
 from geocfm.run.inputs import given_layers, open_occurrences
+from geocfm.run.needs import ensure_readable
 from geocfm.run.provenance import TAG, Provenance, read_provenance
 from geocfm.run.report_extras import AREA_SHARE, effects_of_layers
+from geocfm.run.room import available_bytes, ensure_fits
 from geocfm.run.workplace import Workplace
 
 LAYER = "targets"
+STRIP_CELL = 60  # bytes
+SMALLER_MAP = "Cut the map to the part that matters, or give one of larger cells."
 # bands of an uncertainty raster by their descriptions, and the fields that hold their means
 FIELDS = {VARIATION: "uncertainty", OUTSIDE: "outside_experience"}
 MEANING = (
@@ -96,6 +102,8 @@ def opened(job: TargetsJob) -> Iterator[Opened]:
     warnings = []
     layer = Layer("map", gdal_name(job.map), 1)
     grid = layer_grid(layer)
+    ensure_readable(grid, SMALLER_MAP)
+    ensure_fits(_strip_bytes(grid, job.smooth), available_bytes(), "Ranking the map", SMALLER_MAP)
     if not _is_our_map(job.map):
         warnings.append(
             f"'{job.map}' does not say that 'geocfm map' made it; its values are taken for a "
@@ -113,6 +121,12 @@ def opened(job: TargetsJob) -> Iterator[Opened]:
         if job.uncertainty is not None:
             beside = files.enter_context(Stack(_uncertainty_layers(job.uncertainty), grid))
         yield Opened(density, beside, known, warnings)
+
+
+def _strip_bytes(grid: Grid, smooth: float) -> int:
+    """Memory of a strip of the map with what lies around it."""
+    rows = max(1, CELLS_AT_ONCE // grid.width) + 2 * int(TRUNCATE * smooth + 0.5)
+    return min(rows, grid.height) * grid.width * STRIP_CELL
 
 
 def _is_our_map(path: Path) -> bool:
