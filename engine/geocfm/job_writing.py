@@ -22,7 +22,7 @@ def add_job(path: Path, job: Job, command: str, name: str | None) -> int:
     try:
         refuse_virtual(path)
     except ValueError as error:
-        raise UserError(f"'{path}' cannot be written: {error}.", "Choose another --to.") from None
+        raise UserError(f"'{path}' cannot be written: {error}.", "Choose another file.") from None
     text = read_text(path) if path.exists() else ""
     content = parse(text, path) if text.strip() else {}
     prefix = _way_here(path.parent)

@@ -60,8 +60,9 @@ def guard(*, allow_network: bool) -> None:
     global _allowed
     _allowed = allow_network
     variables = ALWAYS if allow_network else ALWAYS | CLOSED
-    for name in CLOSED | ALWAYS:
-        before = _users.setdefault(name, os.environ.get(name))
+    for name, ours in (CLOSED | ALWAYS).items():
+        found = os.environ.get(name)
+        before = _users.setdefault(name, None if found == ours else found)  # ours, in a child
         _set(name, variables.get(name, before))
     skipped = UNWANTED_DRIVERS if allow_network else UNWANTED_DRIVERS + DATABASE_DRIVERS
     also = _users.setdefault("GDAL_SKIP", os.environ.get("GDAL_SKIP"))

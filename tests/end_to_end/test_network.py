@@ -109,10 +109,18 @@ def test_a_name_on_the_network_is_not_asked(
     name = name.format(address=listener.address)
     refused(check(name), *UNBIDDEN)
     refused(check(None, name), *UNBIDDEN)
-    refused(check(None, None, "--like", name), *UNBIDDEN)
-    refused(check(None, None, "--effort", name), *UNBIDDEN)
-    refused(check(None, None, "--aoi", name), *UNBIDDEN)
     assert listener.asked == []
+
+
+@pytest.mark.parametrize("option", ["--like", "--effort", "--aoi"])
+def test_no_option_asks_the_network(
+    option: str, check: Any, refused: Refused, geocfm: Callable[..., Any], listener: Listener
+) -> None:
+    name = f"/vsicurl/{listener.address}/a.tif"
+    refused(check(None, None, option, name), *UNBIDDEN)
+    assert listener.asked == []
+    geocfm(*check(None, None, option, name, "--allow-network"))
+    assert listener.asked, "so that it would be seen"
 
 
 # written into a file of that name: what it holds, and what is said of it
@@ -126,7 +134,7 @@ RASTERS: dict[str, tuple[str, tuple[str, ...]]] = {
 
 
 @pytest.mark.parametrize("name", RASTERS)
-@pytest.mark.parametrize("depth", range(3))
+@pytest.mark.parametrize("depth", [0, 2])
 def test_a_raster_that_names_an_address_does_not_ask_for_it(
     name: str,
     depth: int,
