@@ -19,6 +19,6 @@ def as_tip(text):
     return f"<qt>{as_html(text)}</qt>" if "<" in text or "&" in text else text
 
 
-def without_brackets(text):
+def without_tags(text):
     """Give a text for what is shown as HTML here and as text there: no part of it is a tag."""
-    return text.replace("<", "‹").replace(">", "›")
+    return text.replace("<", "‹")

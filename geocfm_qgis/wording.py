@@ -23,6 +23,7 @@ _PHRASES = (
     (r"\s*'geocfm[^']* --help' says what there is\.", ""),
     (r"'geocfm map --uncertainty'", "'geocfm map'"),
     (r"the same command (?:then )?goes on from here", "run it again, and it goes on from here"),
+    (r"run the same command once more", "run it once more"),
     (r"\(in QGIS: (.*?); on the command\s+line: [^)]*\)", r"(\1)"),
     (r"[Tt]hen run the command again", "Then run it again"),
     (

@@ -19,7 +19,7 @@ from ..jobs import in_layer_names, run_arguments, write_job_file
 from ..jobs.checkpoint_card import CheckpointError
 from ..jobs.job_paths import input_paths, output_paths
 from ..jobs.temporary import temporary_path
-from ..plain_text import without_brackets
+from ..plain_text import without_tags
 from ..runs.run import UNFINISHED
 from ..runs.run_progress import EXPORT_SHARE
 from ..settings import engine_python
@@ -132,7 +132,7 @@ class EngineAlgorithm(QgsProcessingAlgorithm):
             self.engine()
             self.check(parameters, context)
         except (QgsProcessingException, CheckpointError) as error:
-            return False, without_brackets(str(error))  # QGIS guesses whether it is HTML
+            return False, without_tags(str(error))  # QGIS guesses whether it is HTML
         # QGIS's own check comes last: it says what is wrong, but not why
         return super().checkParameterValues(parameters, context)
 

@@ -13,7 +13,7 @@ from osgeo import gdal
 from qgis.core import QgsAbstractMetadataBase, QgsLayerMetadata
 from qgis.PyQt.QtCore import QUrl
 
-from ..plain_text import without_brackets
+from ..plain_text import without_tags
 from ..redaction import without_credentials_within
 from ..translation import tr
 
@@ -76,11 +76,11 @@ def describe(layer, path):
         return False
     metadata = QgsLayerMetadata()
     metadata.setIdentifier(Path(path).absolute().as_uri())
-    metadata.setTitle(without_brackets(layer.name()))
+    metadata.setTitle(without_tags(layer.name()))
     metadata.setType("dataset")
-    metadata.setAbstract(without_brackets(provenance.meaning))
-    metadata.setKeywords({VOCABULARY: list(map(without_brackets, _keywords(provenance)))})
-    metadata.setHistory(list(map(without_brackets, _history(provenance, path))))
+    metadata.setAbstract(without_tags(provenance.meaning))
+    metadata.setKeywords({VOCABULARY: list(map(without_tags, _keywords(provenance)))})
+    metadata.setHistory(list(map(without_tags, _history(provenance, path))))
     metadata.setLinks(_links(provenance, path))
     metadata.setCrs(layer.crs())
     layer.setMetadata(metadata)

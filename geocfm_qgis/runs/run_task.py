@@ -13,7 +13,7 @@ from .. import settings
 from ..engine_client import BROKEN, CANCELLED, DONE, FAILED, Outcome, Progress, run_engine
 from ..engine_process import GRACE_SECONDS, HURRIED_GRACE_SECONDS
 from ..jobs import run_arguments, write_job_file
-from ..plain_text import without_brackets
+from ..plain_text import without_tags
 from ..translation import tr
 from ..wording import JOB_FILE_NAME
 from .run_progress import RunProgress
@@ -30,7 +30,7 @@ class RunTask(QgsTask):
     told = pyqtSignal(object)
 
     def __init__(self, run):
-        super().__init__(without_brackets(run.name), QgsTask.Flag.CanCancel)
+        super().__init__(without_tags(run.name), QgsTask.Flag.CanCancel)
         self._run = run
         self._python = settings.engine_python()
         self._feedback = QgsProcessingFeedback(False)

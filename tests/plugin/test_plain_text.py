@@ -192,6 +192,6 @@ def test_the_report_of_a_check_is_text():
     assert page.count("&lt;img") == 2
 
 
-def test_a_tip_without_brackets_stays_as_it_is():
+def test_a_tip_without_tags_stays_as_it_is():
     assert as_tip("two\nlines") == "two\nlines"
     assert as_tip("a < b\nc") == "<qt>a &lt; b<br>c</qt>"
