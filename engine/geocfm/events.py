@@ -50,6 +50,17 @@ def _as_text(value: Any) -> Any:
 _JSON: TypeAdapter[dict[str, Any]] = TypeAdapter(dict[str, JsonValue])  # and no types of numpy's
 
 
+def _as_json(content: dict[str, Any]) -> dict[str, Any]:
+    return _JSON.validate_python(_with_lists(content))
+
+
+def _with_lists(value: Any) -> Any:
+    """A value with lists for its tuples, as JSON has no others."""
+    if isinstance(value, dict):
+        return {key: _with_lists(inner) for key, inner in value.items()}
+    return [_with_lists(inner) for inner in value] if isinstance(value, list | tuple) else value
+
+
 class _Event(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -95,7 +106,7 @@ class Reported(_Event):
 
     event: Literal["report"] = "report"
     kind: str
-    content: Annotated[dict[str, Any], AfterValidator(_JSON.validate_python)]
+    content: Annotated[dict[str, Any], AfterValidator(_as_json)]
 
 
 class Wrote(_Event):

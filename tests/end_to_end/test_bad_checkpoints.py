@@ -75,7 +75,12 @@ def tensors(change: Callable[[Tensors], Tensors]) -> Spoil:
 
 
 def weights(change: Callable[[torch.Tensor], torch.Tensor]) -> Spoil:
-    return tensors(lambda found: {name: change(tensor) for name, tensor in found.items()})
+    return tensors(
+        lambda found: {
+            name: change(tensor) if tensor.is_floating_point() else tensor
+            for name, tensor in found.items()
+        }
+    )
 
 
 def experience(name: str, change: Callable[[torch.Tensor], torch.Tensor]) -> Spoil:

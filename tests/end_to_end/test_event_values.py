@@ -132,6 +132,11 @@ def test_a_report_holds_only_what_json_has(value: Any) -> None:
         Reported(kind="check", content={"layers": [{"constant": value}]})
 
 
+def test_a_report_has_lists_for_tuples() -> None:
+    made = Reported(kind="cross-validation", content={"rates": [{"share": (0.0, (0.1, None))}]})
+    assert made.content == {"rates": [{"share": [0.0, [0.1, None]]}]}
+
+
 def test_a_report_makes_json_of_what_numpy_calls_true(capsys: pytest.CaptureFixture[str]) -> None:
     JsonSink().emit(Reported(kind="check", content={"layers": [{"constant": np.bool_(True)}]}))
     (event,) = map(EVENT.validate_json, capsys.readouterr().out.splitlines())

@@ -54,9 +54,9 @@ def read_features(path: str, layer: str | None, kind: str, attributes: bool = Tr
     refuse_no_text(path)
     refuse_endless(path)
     refuse_locked(path)
-    _refuse_incomplete_shapefile(path)
-    _refuse_linked_crs(path)
     try:
+        _refuse_incomplete_shapefile(path)
+        _refuse_linked_crs(path)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # measured geometries, odd date fields
             chosen = _choose_layer(path, layer, kind)
@@ -66,7 +66,8 @@ def read_features(path: str, layer: str | None, kind: str, attributes: bool = Tr
                 if geometry is None
                 else shapely.from_wkb(geometry, on_invalid="ignore")
             )
-    except (DataSourceError, DataLayerError, FeatureError, IndexError) as error:  # of a bad layer
+    # IndexError: of a bad layer
+    except (DataSourceError, DataLayerError, FeatureError, IndexError, OSError) as error:
         held = hindrance(path, error)
         raise network_in(path, error) or held or _not_a_vector_file(path) from error
     fields = dict(zip(meta["fields"].tolist(), values, strict=True))

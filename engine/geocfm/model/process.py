@@ -56,7 +56,8 @@ class CellProcess(nn.Module):
             _interpolated(cells[..., number].contiguous(), values, ranks)
             for number, (values, ranks) in enumerate(zip(self.values, self.ranks, strict=True))
         ]
-        present = cells[..., self.presence.clamp(min=0)].where(self.presence >= 0, 1)
+        beside = self.presence.clamp(0, len(found) - 1)  # whatever a stranger's model says
+        present = cells[..., beside].where(self.presence >= 0, 1)
         return torch.stack(found, dim=-1) * present
 
 
