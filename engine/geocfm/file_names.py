@@ -6,11 +6,12 @@ import os
 import re
 import stat
 from collections.abc import Iterator
-from pathlib import PurePath
+from pathlib import Path, PurePath
 from typing import Any
 
 from geocfm.errors import UserError
 from geocfm.mistakes import LONGEST_SHOWN
+from geocfm.network import is_on_network
 
 BACKSLASHES = "In a job file write Windows paths in single quotes, 'D:\\maps\\mag.tif', or with /"
 GDAL_PREFIXES = re.compile(r"^(/vsi\w+/)+")
@@ -48,6 +49,13 @@ def text_only(value: Any) -> Any:
                 f"'{end}' holds bytes that are no text (UTF-8); write it anew, or rename the file"
             )
     return value
+
+
+def refuse_virtual(path: Path | None) -> Path | None:
+    """Refuse a place for results that only GDAL knows, or that lies on the network."""
+    if path is not None and (path.as_posix().startswith("/vsi") or is_on_network(path.as_posix())):
+        raise ValueError("results are written into folders of this computer")
+    return path
 
 
 def refuse_no_text(path: str) -> None:

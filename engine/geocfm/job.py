@@ -20,9 +20,8 @@ from pydantic import (
 )
 
 from geocfm.errors import UserError
-from geocfm.file_names import file_name, text_only
+from geocfm.file_names import file_name, refuse_virtual, text_only
 from geocfm.mistakes import explain, nearest_name
-from geocfm.network import is_on_network
 
 Extent = tuple[float, float, float, float]
 Preset = Literal["auto", "quick", "full", "paper-synthetic", "paper-earthmri"]
@@ -37,13 +36,6 @@ BASELINE_NAMES = (
 USUAL_BASELINES = ("rf", "ipp")  # what other tools offer: a random forest, and Maxent's equal
 AUTO, ALL, NONE = "auto", "all", "none"  # words that stand for baselines
 CORNERS = "four numbers are needed, xmin,ymin,xmax,ymax"
-
-
-def refuse_virtual(path: Path | None) -> Path | None:
-    """Refuse a place for results that only GDAL knows, or that lies on the network."""
-    if path is not None and (path.as_posix().startswith("/vsi") or is_on_network(path.as_posix())):
-        raise ValueError("results are written into folders of this computer")
-    return path
 
 
 def _ending_in(*suffixes: str) -> AfterValidator:

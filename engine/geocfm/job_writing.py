@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from geocfm.errors import UserError
-from geocfm.job import Job, refuse_virtual
+from geocfm.file_names import refuse_virtual
+from geocfm.job import Job
 from geocfm.job_file import check_text, move_paths, parse, read_text, written_twice
 
 
