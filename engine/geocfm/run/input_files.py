@@ -20,8 +20,9 @@ DATABASES = (".gpkg", ".sqlite")
 LARGEST_HASHED = 256 * 2**20
 SQLITE_COUNTERS = ((18, 20), (24, 28), (92, 100))  # journal mode; changes; writer's version
 NOTES = ".aux.xml"  # what GDAL keeps beside a raster; QGIS adds statistics when it shows one
-STATISTICS = re.compile(
-    r"\s*<(?:MDI key=\"STATISTICS_[^>]*>[^<]*</MDI|Histograms\s*/|Histograms>.*?</Histograms)>",
+STATISTICS = re.compile(  # and the band's name, which GDAL repeats there; a layer's is compared
+    r"\s*<(?:MDI key=\"STATISTICS_[^>]*>[^<]*</MDI|Description>[^<]*</Description|"
+    r"Histograms\s*/|Histograms>.*?</Histograms)>",
     re.DOTALL,
 )
 EMPTY = re.compile(r"\s*<Metadata(?:\s*/>|>\s*</Metadata>)")

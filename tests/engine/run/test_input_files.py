@@ -178,12 +178,13 @@ def test_a_file_that_comes_beside_a_raster_or_goes_counts(name: str, tmp_path: P
     ("there", "comes"),
     [
         (None, NOTES.format("<Histograms><HistItem/></Histograms>", STATISTICS)),
+        (None, NOTES.format("<Description>magnetics</Description>", STATISTICS)),
         (
             NOTES.format("<NoDataValue>1</NoDataValue>", ""),
             NOTES.format("<Histograms/><NoDataValue>1</NoDataValue>", STATISTICS),
         ),
     ],
-    ids=["no notes before", "notes before"],
+    ids=["no notes before", "the name of the band", "notes before"],
 )
 def test_statistics_that_qgis_keeps_beside_a_raster_do_not_count(
     there: str | None, comes: str, tmp_path: Path
