@@ -53,14 +53,17 @@ def doubts_about_layers(
     *,
     zero_is_nodata: bool = False,
 ) -> list[str]:
-    """Sentences about layers that are not what the model learned from; classes are not looked at.
+    """Sentences about layers that are not what the model learned from.
 
+    Of classes only an exchange is told, by their codes: other shares of them are another region's.
     layers and cards are in the same order.
     """
     given = dict(_sampled(layers, cards, area, zero_is_nodata))
     known = {card.name: Spread(card.mean, card.std) for card in cards if card.name in given}
+    classes = {card.name for card in cards if card.categorical}
+    alike = [pair for pair in combinations(given, 2) if len(classes.intersection(pair)) != 1]
     said, exchanged = [], set()
-    for first, second in _exchanged(given, known):
+    for first, second in _exchanged(given, known, alike):
         exchanged |= {first, second}
         said.append(
             f"The layers '{first}' and '{second}' seem to be exchanged: the one given as {first} "
@@ -68,7 +71,7 @@ def doubts_about_layers(
             f"had {known[first]}. Check which file has which name (--raster NAME=path)."
         )
     for name, spread in given.items():
-        if name not in exchanged and _distance(spread, known[name]) > UNLIKE:
+        if name not in exchanged | classes and _distance(spread, known[name]) > UNLIKE:
             said.append(
                 f"Layer {name} is unlike the one that the model learned from: here it has "
                 f"{spread}, there it had {known[name]}. Check that it is the same quantity in the "
@@ -80,7 +83,7 @@ def doubts_about_layers(
 def _sampled(
     layers: Layers, cards: Sequence[LayerCard], area: Area | None, zero_is_nodata: bool
 ) -> Iterator[tuple[str, Spread]]:
-    """The spread of each layer of measurements that varied in training."""
+    """The spread of each layer that varied in training."""
     blocks = []
     for block in _some_blocks(layers.grid.window() if area is None else area.bounds):
         values = layers.read(block)
@@ -89,7 +92,7 @@ def _sampled(
             valid &= area.mask(block)
         blocks.append((values, valid))
     for number, card in enumerate(cards):
-        if card.categorical or not card.std > 0:
+        if not card.std > 0:
             continue
         found = np.concatenate([values[number][valid[number]] for values, valid in blocks])
         if len(found) >= FEWEST_CELLS:
@@ -109,10 +112,12 @@ def _some_blocks(within: Window) -> Iterator[Window]:
             yield Window(within.row + row, within.col + col, height, width)
 
 
-def _exchanged(given: dict[str, Spread], known: dict[str, Spread]) -> list[tuple[str, str]]:
+def _exchanged(
+    given: dict[str, Spread], known: dict[str, Spread], among: list[tuple[str, str]]
+) -> list[tuple[str, str]]:
     """Pairs that fit better under each other's names, the clearest first, each layer once."""
     gains = {}
-    for first, second in combinations(given, 2):
+    for first, second in among:
         as_given = [_distance(given[name], known[name]) for name in (first, second)]
         other = [
             _distance(given[first], known[second]),

@@ -103,9 +103,28 @@ def test_another_quantity_is_named(change: Callable[[Any], Any]) -> None:
     assert said.startswith("Layer grav is unlike the one that the model learned from")
 
 
-def test_classes_constants_and_few_cells_are_not_judged() -> None:
+def test_exchanged_classes_are_named_and_other_shares_of_them_are_not() -> None:
+    generator = np.random.default_rng(5)
+    drawn = {"rock": generator.choice([1, 2, 7], (90, 80)), "unit": 100 + np.arange(80) % 40}
+    layers = {name: np.broadcast_to(codes, (90, 80)).astype(float) for name, codes in drawn.items()}
+    known = [card.model_copy(update={"categorical": True}) for card in cards(layers)]
+    assert doubts({**layers, "rock": np.full((90, 80), 7.0)}, known) == []
+    (said,) = doubts({"rock": layers["unit"], "unit": layers["rock"]}, known)
+    assert said.startswith("The layers 'rock' and 'unit' seem to be exchanged")
+
+
+def test_a_class_layer_is_not_taken_for_a_measurement() -> None:
+    generator = np.random.default_rng(5)
+    layers = {"rock": generator.normal(5, 1, (90, 80)), "mag": generator.normal(90, 1, (90, 80))}
+    rock, mag = cards(layers)
+    known = [rock.model_copy(update={"categorical": True}), mag]
+    said = doubts({"rock": layers["mag"], "mag": layers["rock"]}, known)
+    assert [sentence.split(" is ")[0] for sentence in said] == ["Layer mag"]
+
+
+def test_constants_and_few_cells_are_not_judged() -> None:
     known = [
-        LayerCard(name="rock", categorical=True, classes=(1, 2)),
+        LayerCard(name="rock", categorical=True, mean=1, std=1, classes=(1, 2)),
         LayerCard(name="same", mean=5, std=0),
         LayerCard(name="rare", mean=5, std=1),
         LayerCard(name="narrow", mean=5, std=1),
