@@ -88,7 +88,7 @@ class CrossValidation:
             "tiles for as many."
             if self.iterations
             else "Validation chose what the networks began with: they added nothing here, and the "
-            "model is what single cells say of all tiles.",
+            "model is what one begins with on all tiles.",
         ]
 
     def to_dict(self) -> dict[str, Any]:

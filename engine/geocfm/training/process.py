@@ -131,7 +131,7 @@ class _Terms:
         return np.asarray((self._has_data(ranks) > 0).all(axis=1))
 
     def form(self, weights: Floats) -> tuple[Floats, Floats, float]:
-        """Weights (C + P,) of the terms as a quadratic form: linear (C,), pairs (C, C), one."""
+        """Weights (C + P,) of the terms as a quadratic form: linear, pairs (C, C), constant."""
         channels = len(self.presence)
         linear, products = weights[:channels].copy(), weights[channels:]
         pairs = np.zeros((channels, channels))
