@@ -239,6 +239,17 @@ class ReportingJob(Job):
 class TrainJob(ReportingJob, LearningJob, WritingJob):
     """Learn where occurrences lie, and write a model."""
 
+    ground: Literal["auto", "window", "region"] = Field(
+        "auto",
+        description="The ground that counts as evenly searched: window (the surroundings of known "
+        "occurrences; districts without any say nothing) or region (all training tiles); auto is "
+        "the preset's choice.",
+    )
+    positive_only: bool = Field(
+        False,
+        description="Learn from the surroundings of known occurrences alone: --ground window, and "
+        "no process of single cells as a start.",
+    )
     minutes: float | None = Field(None, gt=0, le=100_000, description="Train for so long.")
     iterations: int | None = Field(
         None, ge=1, le=MOST_STEPS, description="Train for so many steps."
@@ -271,13 +282,6 @@ class ApplyingJob(_Rasters, WritingJob):
     checkpoint: FileName = Field(description="A model made by 'geocfm train'.")
     seed: int = Field(1, ge=0, lt=2**63, description="Same seed, same result.")
     device: str = Field("auto", pattern=DEVICE, description="auto, cpu, cuda, cuda:1 or mps.")
-    combine: Literal["auto", "average", "consistent", "head", "count"] = Field(
-        "auto",
-        description="How windows compare: average (all alike), consistent (as their overlaps "
-        "say), head (as the density head says too), count (as the numbers of occurrences that "
-        "windows are expected to hold say too); auto is count if the model tells expected numbers, "
-        "else consistent.",
-    )
     solver: Literal["euler", "midpoint", "heun"] | None = Field(
         None, description="euler, midpoint or heun; the model's own by default."
     )
@@ -295,11 +299,6 @@ class RegionJob(ApplyingJob, _AreaChoice):
 class MappingJob(ApplyingJob):
     """A job that maps the density of a model."""
 
-    density: Literal["auto", "kde", "exact", "head"] = Field(
-        "auto",
-        description="kde (from draws), exact (the flow integrated backwards: slow) or head (the "
-        "density head, in one pass); auto takes the head if the model has one.",
-    )
     temperature: float = Field(
         1.0, gt=0, le=10, description="Exponent of the density; below 1 the map is flatter."
     )
@@ -316,7 +315,7 @@ class MapJob(MappingJob, RegionJob):
     monte_carlo_error: OptionalMapName = Field(
         None,
         description="Also write the error of a map from draws that comes of their number alone, "
-        ".tif; it says nothing of geology.",
+        ".tif; only models of the presets paper-* are mapped by draws.",
     )
     out: MapName = Field(description="The GeoTIFF to write, .tif.")
 
