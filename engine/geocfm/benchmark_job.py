@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
 
 from pydantic import Field
 
@@ -21,6 +21,15 @@ from geocfm.job import (
 BenchmarkPreset = Literal["quick", "full", "paper-synthetic"]
 
 
+Variants = Annotated[
+    Literal["default", "all"],
+    Field(
+        description="all: GeoCFM also trained with either ground counted as searched, each with "
+        "and without the process of single cells."
+    ),
+]
+
+
 class MemoryJob(WritingJob):
     """Measure peak memory on a virtual stack: statistics, training, a map."""
 
@@ -29,7 +38,9 @@ class MemoryJob(WritingJob):
     )
     layers: int = Field(8, ge=1, le=1000, description="How many layers.")
     iterations: int = Field(200, ge=1, le=MOST_STEPS, description="Training iterations.")
-    windows: int = Field(500, ge=4, le=1_000_000, description="About so many windows are mapped.")
+    mapped: int = Field(
+        4000, ge=100, le=MOST_CELLS, description="Cells along each side of the part that is mapped."
+    )
     whole: bool = Field(
         False, description="Also map, rank and evaluate all of it, which takes long."
     )
@@ -37,7 +48,7 @@ class MemoryJob(WritingJob):
 
 
 class MosaicJob(WritingJob):
-    """Compare the ways of putting windows side by side, on a region whose intensity is known."""
+    """Hold a model's map against a region whose intensity is known."""
 
     size: int = Field(1024, ge=64, le=2048, description="Cells along each side of the region.")
     bodies: int = Field(60, ge=1, le=500, description="How many intrusive bodies it has.")
@@ -46,11 +57,7 @@ class MosaicJob(WritingJob):
         None, ge=1, le=MOST_STEPS, description="Train for so many steps."
     )
     window: int | None = Field(None, ge=16, le=4096, description="Window size in cells.")
-    density: Literal["kde", "exact", "head", "all"] = Field(
-        "head",
-        description="How densities are found; all: by the head, and with the default way of "
-        "putting windows side by side also by the two others, of which exact is slow.",
-    )
+    variants: Variants = "default"
     seed: int = Field(1, ge=0, lt=2**31, description="Of the region, training and draws.")
     out: FileName = Field(description="The folder for the region, the model and the table.")
 
@@ -70,11 +77,7 @@ class FoldsJob(LearningJob, WritingJob):
         "rf,gbdt,ipp,unet-density",
         description=f"all, none, or some of {', '.join(BASELINE_NAMES)}, separated by commas.",
     )
-    ways: Literal["default", "all"] = Field(
-        "default",
-        description="all: GeoCFM's networks also with the other ways of putting windows side by "
-        "side, and with densities from draws.",
-    )
+    variants: Variants = "default"
     seed: int = Field(1, ge=0, lt=2**63, description="Same seed, same result.")
     device: str = Field("auto", pattern=DEVICE, description="auto, cpu, cuda, cuda:1 or mps.")
     out: FileName = Field(description="The folder for the maps and the table.")

@@ -54,8 +54,9 @@ def monte_carlo_output():
         helped(
             destination,
             tr(
-                "Only of a map from draws (kde): the error that more draws would make smaller. It "
-                "says nothing of geology."
+                "Only models of the paper's presets (paper-synthetic, paper-earthmri) are mapped "
+                "by draws, and only such a map has this error: more draws would make it smaller. "
+                "It says nothing of geology."
             ),
         )
     )

@@ -7,7 +7,6 @@ from qgis.core import QgsProcessingOutputNumber
 
 from ..translation import tr
 from . import destinations
-from . import mapping_parameters as m
 from . import parameters as p
 from .engine_algorithm import OUTPUT
 from .report_algorithm import ReportAlgorithm
@@ -49,7 +48,7 @@ class EvaluateModel(ReportAlgorithm):
             p.device(),
             p.solver(),
             p.steps(),
-            *(m.combine(), m.density(), m.temperature()),
+            p.temperature(),
             p.baselines(),
             p.skip_importance(),
             p.overwrite(),

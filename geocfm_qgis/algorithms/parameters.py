@@ -1,6 +1,6 @@
 """Inputs that several algorithms share, so that names and texts are the same in all.
 
-Those of one subject are in training_, mapping_ and target_parameters.py.
+Those of one subject are in training_ and target_parameters.py.
 """
 
 from __future__ import annotations
@@ -222,6 +222,22 @@ def steps():
     """Steps of the solver."""
     number = whole("STEPS", label("steps"), 1, 1000)
     return advanced(helped(number, tr("Empty: the model's own.")))
+
+
+def temperature():
+    """How pointed the map is."""
+    number = QgsProcessingParameterNumber(
+        "TEMPERATURE",
+        label("temperature"),
+        REAL_NUMBER,
+        None,
+        True,
+        minValue=0.01,
+        maxValue=10.0,
+    )
+    return advanced(
+        helped(number, tr("An exponent of the density: below 1 the map is flatter. Empty: 1."))
+    )
 
 
 def baselines():

@@ -3,7 +3,6 @@
 from ..results import PROSPECTIVITY, UNCERTAINTY
 from ..translation import tr
 from . import destinations
-from . import mapping_parameters as m
 from . import parameters as p
 from .layer_algorithm import LayerAlgorithm
 
@@ -39,7 +38,7 @@ class ProspectivityMap(LayerAlgorithm):
         """Give the definitions of the parameters."""
         return [
             *applying_parameters(),
-            *(m.density(), m.temperature()),
+            p.temperature(),
             destinations.map_output(),
             destinations.uncertainty_output(),
             destinations.monte_carlo_output(),
@@ -59,6 +58,5 @@ def applying_parameters():
         p.device(),
         p.solver(),
         p.steps(),
-        m.combine(),
         p.overwrite(),
     ]

@@ -29,7 +29,7 @@ class TrainModel(ReportAlgorithm):
             "<p>Learns where mineral occurrences lie, given raster layers, from known occurrences: "
             "no barren points are needed. The cells of occurrences are compared with all cells, as "
             "Maxent does (but not by the paper's presets), so ground where nobody has looked "
-            "counts as poor.</p>"
+            "counts as poor; where it should not, tick “{positive_only}”.</p>"
             "<p>The rasters are brought onto one grid. Some tiles of the region are kept apart to "
             "choose and to judge the model. The result is one file that knows its layers, its grid "
             "and its figures; 'Prospectivity map', 'Sample occurrences' and 'Evaluate' apply "
@@ -38,7 +38,7 @@ class TrainModel(ReportAlgorithm):
             "training, started again, goes on from there.</p>"
             "<p>It ends with a report beside the model, NAME.report.html: what was used, how well "
             "held-out occurrences are found, and what to beware of.</p>"
-        )
+        ).format(positive_only=label("positive_only"))
 
     def parameters(self):
         """Give the definitions of the parameters."""
@@ -48,6 +48,8 @@ class TrainModel(ReportAlgorithm):
             t.ensemble(),
             t.iterations(),
             t.folds(),
+            t.ground(),
+            t.positive_only(),
             p.seed(),
             p.device(),
             p.baselines(),

@@ -16,6 +16,7 @@ from ..translation import tr
 from .parameters import advanced, helped, whole
 
 PRESETS = ("auto", "quick", "full", "paper-synthetic", "paper-earthmri")
+GROUNDS = AUTO, WINDOW, REGION = "auto", "window", "region"
 LARGEST_WINDOW, LARGEST_SIDE = 4096, 1_000_000  # cells
 
 
@@ -87,6 +88,40 @@ def effort():
     )
 
 
+def ground():
+    """The ground that counts as evenly searched."""
+    return advanced(
+        helped(
+            QgsProcessingParameterEnum(
+                "GROUND", label("ground"), GROUNDS, defaultValue=AUTO, usesStaticStrings=True
+            ),
+            tr(
+                "The ground that counts as evenly searched. window: the surroundings of known "
+                "occurrences; districts without any say nothing. region: all training tiles, so "
+                "districts without any count as poor; not with the paper's presets. auto: the "
+                "preset's choice."
+            ),
+        )
+    )
+
+
+def positive_only():
+    """Whether nothing but the surroundings of known occurrences is learned from."""
+    return advanced(
+        helped(
+            QgsProcessingParameterBoolean(
+                "POSITIVE_ONLY", label("positive_only"), defaultValue=False
+            ),
+            tr(
+                "Only the surroundings of known occurrences are learned from, so ground where "
+                "nobody has looked does not count as poor: as for a greenfield beside a mining "
+                "district. The searched ground is then window, and the comparison with all cells, "
+                "from which training else starts, is left out."
+            ),
+        )
+    )
+
+
 def skip_report():
     """Whether a training writes no report."""
     return advanced(
@@ -106,7 +141,7 @@ def iterations():
 
 
 def window():
-    """The size of the windows a model looks at."""
+    """The size of the windows a model learns from."""
     number = whole("WINDOW", label_with_unit("window", tr("cells")), 16, LARGEST_WINDOW)
     return advanced(helped(number, tr("Empty: chosen from the data.")))
 

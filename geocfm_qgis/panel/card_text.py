@@ -56,7 +56,9 @@ def _grid(card):
     if not grid.get("transform"):
         return ""
     crs = QgsCoordinateReferenceSystem.fromWkt(grid.get("crs", ""))
-    return tr("It works on {size} cells in {crs}, looking at windows of {window} cells.").format(
+    return tr(
+        "It works on {size} cells in {crs} and learned from windows of {window} cells."
+    ).format(
         size=_cell_size(grid["transform"][0], crs),
         crs=crs.authid() or crs.description() or tr("an unknown CRS"),
         window=card.get("window_size", "?"),

@@ -55,6 +55,8 @@ class ModelChoices:
     ensemble: int = 3  # networks; a single one is a matter of chance
     folds: int | None = None  # of a cross-validation
     effort: str = ""  # id of a raster layer of survey effort
+    ground: str = "auto"  # that counts as evenly searched: auto, window or region
+    positive_only: bool = False  # learn from known occurrences alone: the ground is window
     iterations: int | None = None
     window: int | None = None
     tile: int | None = None

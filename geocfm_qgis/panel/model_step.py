@@ -7,6 +7,7 @@ from dataclasses import replace
 from qgis.gui import QgsFileWidget
 
 from .. import settings
+from ..algorithms.training_parameters import AUTO, REGION, WINDOW
 from ..bundle import load_form, resources_folder
 from ..compat import RASTER_LAYERS
 from ..jobs.checkpoint_card import CheckpointError, read_card
@@ -38,6 +39,13 @@ class ModelStep(Step):
         for preset in self._presets.values():
             self.presetCombo.addItem(preset.title, preset.key)
         self._last_preset = self.presetCombo.currentData()
+        for ground, title in (
+            (AUTO, tr("Automatic")),
+            (WINDOW, tr("Surroundings of occurrences")),
+            (REGION, tr("Whole region")),
+        ):
+            self.groundCombo.addItem(title, ground)
+        self._last_ground = AUTO
         self._matches = LayerMatches(self.matchLayout, self)
         self.checkpointFile.setStorageMode(QgsFileWidget.StorageMode.GetFile)
         self.checkpointFile.setFilter(tr("Models of GeoCFM") + f" (*{MODEL_SUFFIX})")
@@ -67,6 +75,8 @@ class ModelStep(Step):
             ensemble=self.ensembleSpin.value(),
             folds=self.foldsSpin.value() if self.foldsSpin.value() > NO_FOLDS else None,
             effort=self.effortCombo.layer_id(),
+            ground=self.groundCombo.currentData(),
+            positive_only=self.positiveOnlyCheck.isChecked(),
             iterations=self.iterationsSpin.value() or None,
             window=self.windowSpin.value() or None,
             tile=self.tileSpin.value() or None,
@@ -90,6 +100,9 @@ class ModelStep(Step):
         self.ensembleSpin.setValue(choices.ensemble)
         self.foldsSpin.setValue(choices.folds or NO_FOLDS)
         self.effortCombo.choose(choices.effort, choices.origins)
+        self.positiveOnlyCheck.setChecked(False)
+        self._choose_ground(choices.ground)
+        self.positiveOnlyCheck.setChecked(choices.positive_only)
         self.iterationsSpin.setValue(choices.iterations or 0)
         self.windowSpin.setValue(choices.window or 0)
         self.tileSpin.setValue(choices.tile or 0)
@@ -202,6 +215,9 @@ class ModelStep(Step):
         self.settingsEdit.textChanged.connect(self.changed)
         self.deviceCombo.currentIndexChanged.connect(self.changed)
         self.effortCombo.chosen.connect(self.changed)
+        self.groundCombo.currentIndexChanged.connect(self.changed)
+        self.positiveOnlyCheck.toggled.connect(self._on_positive_only)
+        self.positiveOnlyCheck.toggled.connect(self.changed)
         for box in (
             *(self.minutesSpin, self.seedSpin, self.iterationsSpin, self.ensembleSpin),
             self.foldsSpin,
@@ -227,6 +243,13 @@ class ModelStep(Step):
         self._show_preset()
         self.changed.emit()
 
+    def _on_positive_only(self, positive_only):
+        """The ground is then that around occurrences; afterwards it is what it was before."""
+        if positive_only:
+            self._last_ground = self.groundCombo.currentData()
+        self._choose_ground(WINDOW if positive_only else self._last_ground)
+        self.groundCombo.setEnabled(not positive_only)
+
     def _on_checkpoint(self):
         self._read_checkpoint()
         self.changed.emit()
@@ -250,6 +273,9 @@ class ModelStep(Step):
 
     def _use_example(self):
         self.checkpointFile.setFilePath(str(_example()))
+
+    def _choose_ground(self, ground):
+        self.groundCombo.setCurrentIndex(max(0, self.groundCombo.findData(ground)))
 
     def _choose_device(self, name):
         """Show a device; one that is not offered (any more) is shown by its name."""

@@ -4,15 +4,15 @@ Names by which a test finds the widgets it drives: geocfmPanel; engineBanner, se
 engineDiagnosticsButton; section1Button .. section4Button and section1State .. section4State; of the
 steps trainRadio, loadRadio, presetCombo, minutesSpin, ensembleSpin, seedSpin, deviceCombo,
 advancedBox, iterationsSpin, windowSpin, tileSpin, resolutionSpin, foldsSpin, effortCombo,
-settingsEdit, checkpointFile, exampleLink, cardText, matchCombo0 ..; prospectivityCheck,
-uncertaintyCheck, targetsCheck, samplesCheck, evaluationCheck and the same with File, modelFile,
-numberSpin, area_shareSpin, excludeSpin, drawsSpin, pointsSpin, nameEdit, placeCombo, folderFile,
-overwriteCheck; summaryLabel, checkDiagnosticsButton, detailsButton; runButton, moreButton with
-copyCommandLineAction, copyJobFileAction, saveJobFileAction, historyAction, sampleDataAction,
-helpAction; of the run runView, titleLabel, stageLabel, timeLabel, progressBar, cancelButton,
-curveBox, lossCurve, endSentence, zoomButton, openFolderButton, exportButton, reportButton,
-evaluationButton, useModelButton, diagnosticsButton, removeWaitingButton, logBox, logText,
-copyLogButton, dismissButton; historyView.
+groundCombo, positiveOnlyCheck, settingsEdit, checkpointFile, exampleLink, cardText, matchCombo0 ..;
+prospectivityCheck, uncertaintyCheck, targetsCheck, samplesCheck, evaluationCheck and the same with
+File, modelFile, numberSpin, area_shareSpin, excludeSpin, drawsSpin, pointsSpin, nameEdit,
+placeCombo, folderFile, overwriteCheck; summaryLabel, checkDiagnosticsButton, detailsButton;
+runButton, moreButton with copyCommandLineAction, copyJobFileAction, saveJobFileAction,
+historyAction, sampleDataAction, helpAction; of the run runView, titleLabel, stageLabel, timeLabel,
+progressBar, cancelButton, curveBox, lossCurve, endSentence, zoomButton, openFolderButton,
+exportButton, reportButton, evaluationButton, useModelButton, diagnosticsButton,
+removeWaitingButton, logBox, logText, copyLogButton, dismissButton; historyView.
 """
 
 from __future__ import annotations

@@ -35,6 +35,8 @@ def steps(choices):
             **learning_parameters(choices),
             **_training_budget(choices.model),
             **_manner(choices),
+            "GROUND": choices.model.ground,
+            "POSITIVE_ONLY": choices.model.positive_only,
             "SKIP_REPORT": any(each.key == EVALUATION for each in results.products),
             "OUTPUT": result_files.model_path(results),
         }
@@ -49,7 +51,7 @@ def steps(choices):
             continue
         parameters = {
             **_applying(choices, model),
-            **(_from_map(paths) if made.needs else _manner_of_applying(choices)),
+            **(_from_map(paths) if made.needs else _manner(choices)),
             **{option.parameter: wanted.options[option.key] for option in made.options},
             **_along_with(made, paths),
             "OVERWRITE": results.overwrite,
@@ -187,16 +189,6 @@ def _manner(choices):
         "DEVICE": choices.model.device,
         "OVERWRITE": choices.results.overwrite,
     }
-
-
-def _manner_of_applying(choices):
-    """Chosen beside one product, it holds for all: an evaluation is of the map that is made."""
-    chosen = {
-        manner.parameter: wanted.options.get(manner.key) or None
-        for wanted in choices.results.products
-        for manner in product(wanted.key).manners
-    }
-    return _without_none({**_manner(choices), **chosen})
 
 
 def _without_none(parameters):

@@ -5,7 +5,6 @@ from __future__ import annotations
 from qgis.PyQt.QtCore import QObject, Qt, pyqtSignal
 from qgis.PyQt.QtWidgets import (
     QCheckBox,
-    QComboBox,
     QDoubleSpinBox,
     QHBoxLayout,
     QLabel,
@@ -23,7 +22,6 @@ from .theme import mute
 
 FILE_NAME_LETTERS = 14
 NUMBER_PX = 64
-WAY_LETTERS = 20
 IN_A_LINE = 2  # options
 
 
@@ -41,7 +39,6 @@ class ProductRow(QObject):
         self.file_edit = file_name_edit(product.file_name + product.suffix)
         self.file_edit.setObjectName(f"{product.key}File")
         self.options = {}
-        self.manners = {}
         row = grid.rowCount()
         grid.addWidget(self.tick, row, 0)
         grid.addWidget(self.file_edit, row, 1)
@@ -60,8 +57,6 @@ class ProductRow(QObject):
             self.file_edit.text() or self.file_edit.placeholderText(), self.product.suffix
         )
         options = {key: box.value() for key, box in self.options.items()}
-        manners = {key: box.currentData() for key, box in self.manners.items()}
-        options.update((key, value) for key, value in manners.items() if value)
         return ProductChoice(self.product.key, name, options)
 
     def set_choice(self, choice):
@@ -75,13 +70,6 @@ class ProductRow(QObject):
             if key in self.options:
                 box = self.options[key]
                 box.setValue(int(value) if isinstance(box, QSpinBox) else float(value))
-        for key, box in self.manners.items():
-            box.setCurrentIndex(max(0, box.findData(choice.options.get(key, ""))))
-
-    def leave_to_engine(self):
-        """Choose no manner of applying the model."""
-        for box in self.manners.values():
-            box.setCurrentIndex(0)
 
     def set_possible(self, possible, why_not=""):
         """Grey the product out with its reason when the other choices rule it out."""
@@ -101,14 +89,6 @@ class ProductRow(QObject):
             sentence.setWordWrap(True)
             mute(sentence)
             lines.addWidget(sentence)
-        for manner in product.manners:
-            box = self.manners[manner.key] = _manner_box(manner)
-            box.currentIndexChanged.connect(self.changed)
-            label = QLabel(manner.label)
-            label.setBuddy(box)
-            label.setToolTip(manner.tip)
-            lines.addWidget(label)  # above: beside it, the texts would be cut off in a narrow dock
-            lines.addWidget(box)
         for first in range(0, len(product.options), IN_A_LINE):
             line = QHBoxLayout()
             for option in product.options[first : first + IN_A_LINE]:
@@ -126,17 +106,6 @@ class ProductRow(QObject):
         wanted = self.tick.isChecked() and self.tick.isEnabled()
         self.file_edit.setEnabled(wanted)
         self.details.setVisible(wanted)
-
-
-def _manner_box(manner):
-    box = QComboBox()
-    box.setObjectName(f"{manner.key}Combo")
-    for value, text in manner.ways:
-        box.addItem(text, value)
-    box.setToolTip(manner.tip)
-    box.setSizeAdjustPolicy(QComboBox.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon)
-    box.setMinimumContentsLength(WAY_LETTERS)
-    return box
 
 
 def _number_box(option):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ..labels import label
 from ..translation import tr
 
 PROSPECTIVITY, UNCERTAINTY, TARGETS = "prospectivity", "uncertainty", "targets"
@@ -29,17 +28,6 @@ class Option:
 
 
 @dataclass(frozen=True)
-class Manner:
-    """A way to apply the model, chosen beside one product; all that apply the model follow it."""
-
-    key: str
-    label: str
-    parameter: str  # of the algorithms
-    ways: tuple[tuple[str, str], ...]  # value and text; the first, "", leaves it to the engine
-    tip: str = ""
-
-
-@dataclass(frozen=True)
 class Product:
     """A file or folder that an algorithm makes from a model, or from another product."""
 
@@ -51,7 +39,6 @@ class Product:
     file_name: str  # without the suffix
     suffix: str  # empty: a folder
     options: tuple[Option, ...] = ()
-    manners: tuple[Manner, ...] = ()
     needs_occurrences: bool = False
     knows_occurrences: bool = False  # it tells more where there are some
     takes_area: bool = True
@@ -73,7 +60,6 @@ def all_products():
             algorithm="map",
             file_name="prospectivity",
             suffix=".tif",
-            manners=(_combination(),),
         ),
         Product(
             key=UNCERTAINTY,
@@ -132,25 +118,6 @@ def all_products():
             needs_occurrences=True,
             takes_area=False,
             default_for=(WITH_NEW_MODEL,),
-        ),
-    )
-
-
-def _combination():
-    return Manner(
-        "combine",
-        label("combine"),
-        "COMBINE",
-        (
-            ("", tr("Automatic")),
-            ("count", tr("By counts")),
-            ("consistent", tr("Consistent (by overlaps)")),
-            ("head", tr("By the density head")),
-            ("average", tr("All alike")),
-        ),
-        tr(
-            "By default also windows where nothing is known count, as poor ones; “Consistent” "
-            "asks only what overlapping windows say, as for a greenfield beside a mining district."
         ),
     )
 

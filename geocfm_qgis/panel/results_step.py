@@ -127,8 +127,6 @@ class ResultsStep(Step):
         """Show what a new project begins with."""
         for edit in (self.nameEdit, self.model_edit, *(row.file_edit for row in self.rows)):
             edit.clear()
-        for row in self.rows:
-            row.leave_to_engine()
         self.placeCombo.setCurrentIndex(IN_A_FOLDER)
         self.folderFile.setFilePath("")
         self._ticked = {}

@@ -115,8 +115,8 @@
     </message>
     <message>
         <location filename="../../geocfm_qgis/algorithms/train_model.py"/>
-        <source>&lt;p&gt;Learns where mineral occurrences lie, given raster layers, from known occurrences: no barren points are needed. The cells of occurrences are compared with all cells, as Maxent does (but not by the paper's presets), so ground where nobody has looked counts as poor.&lt;/p&gt;&lt;p&gt;The rasters are brought onto one grid. Some tiles of the region are kept apart to choose and to judge the model. The result is one file that knows its layers, its grid and its figures; 'Prospectivity map', 'Sample occurrences' and 'Evaluate' apply it.&lt;/p&gt;&lt;p&gt;Cancel keeps the best model so far, as NAME.unfinished.safetensors; the same training, started again, goes on from there.&lt;/p&gt;&lt;p&gt;It ends with a report beside the model, NAME.report.html: what was used, how well held-out occurrences are found, and what to beware of.&lt;/p&gt;</source>
-        <translation>&lt;p&gt;Lernt aus bekannten Vorkommen, wo in Abhängigkeit von Rasterlayern Vorkommen liegen: Taube Punkte werden nicht gebraucht. Die Zellen der Vorkommen werden mit allen Zellen verglichen, wie es Maxent tut (nicht aber bei den Vorgaben des Artikels), sodass Gebiete, in denen niemand gesucht hat, als arm gelten.&lt;/p&gt;&lt;p&gt;Die Raster werden auf ein gemeinsames Raster gebracht. Einige Kacheln der Region werden zurückgehalten, um das Modell auszuwählen und zu beurteilen. Das Ergebnis ist eine Datei, die ihre Layer, ihr Raster und ihre Kennzahlen kennt; „Prospektivitätskarte“, „Vorkommen ziehen“ und „Bewerten“ wenden sie an.&lt;/p&gt;&lt;p&gt;Abbrechen behält das bisher beste Modell als NAME.unfinished.safetensors; dasselbe Training, neu gestartet, setzt dort fort.&lt;/p&gt;&lt;p&gt;Am Ende steht ein Bericht neben dem Modell, NAME.report.html: was verwendet wurde, wie gut zurückgehaltene Vorkommen gefunden werden und was zu beachten ist.&lt;/p&gt;</translation>
+        <source>&lt;p&gt;Learns where mineral occurrences lie, given raster layers, from known occurrences: no barren points are needed. The cells of occurrences are compared with all cells, as Maxent does (but not by the paper's presets), so ground where nobody has looked counts as poor; where it should not, tick “{positive_only}”.&lt;/p&gt;&lt;p&gt;The rasters are brought onto one grid. Some tiles of the region are kept apart to choose and to judge the model. The result is one file that knows its layers, its grid and its figures; 'Prospectivity map', 'Sample occurrences' and 'Evaluate' apply it.&lt;/p&gt;&lt;p&gt;Cancel keeps the best model so far, as NAME.unfinished.safetensors; the same training, started again, goes on from there.&lt;/p&gt;&lt;p&gt;It ends with a report beside the model, NAME.report.html: what was used, how well held-out occurrences are found, and what to beware of.&lt;/p&gt;</source>
+        <translation>&lt;p&gt;Lernt aus bekannten Vorkommen, wo in Abhängigkeit von Rasterlayern Vorkommen liegen: Taube Punkte werden nicht gebraucht. Die Zellen der Vorkommen werden mit allen Zellen verglichen, wie es Maxent tut (nicht aber bei den Vorgaben des Artikels), sodass Gebiete, in denen niemand gesucht hat, als arm gelten; wo sie das nicht sollen, hilft „{positive_only}“.&lt;/p&gt;&lt;p&gt;Die Raster werden auf ein gemeinsames Raster gebracht. Einige Kacheln der Region werden zurückgehalten, um das Modell auszuwählen und zu beurteilen. Das Ergebnis ist eine Datei, die ihre Layer, ihr Raster und ihre Kennzahlen kennt; „Prospektivitätskarte“, „Vorkommen ziehen“ und „Bewerten“ wenden sie an.&lt;/p&gt;&lt;p&gt;Abbrechen behält das bisher beste Modell als NAME.unfinished.safetensors; dasselbe Training, neu gestartet, setzt dort fort.&lt;/p&gt;&lt;p&gt;Am Ende steht ein Bericht neben dem Modell, NAME.report.html: was verwendet wurde, wie gut zurückgehaltene Vorkommen gefunden werden und was zu beachten ist.&lt;/p&gt;</translation>
     </message>
     <message>
         <location filename="../../geocfm_qgis/algorithms/evaluate_model.py"/>
@@ -289,11 +289,6 @@
         <translation>Erweitert</translation>
     </message>
     <message>
-        <location filename="../../geocfm_qgis/panel/products.py"/>
-        <source>All alike</source>
-        <translation>Alle gleich</translation>
-    </message>
-    <message>
         <location filename="../../geocfm_qgis/algorithms/engine_algorithm.py"/>
         <source>All details are in {path}.</source>
         <translation>Alle Einzelheiten stehen in {path}.</translation>
@@ -324,7 +319,7 @@
         <translation>Ein Rechenkern ist gewählt und wurde noch nicht gefragt, ob er funktioniert.</translation>
     </message>
     <message>
-        <location filename="../../geocfm_qgis/algorithms/mapping_parameters.py"/>
+        <location filename="../../geocfm_qgis/algorithms/parameters.py"/>
         <source>An exponent of the density: below 1 the map is flatter. Empty: 1.</source>
         <translation>Ein Exponent der Dichte: Unter 1 ist die Karte flacher. Leer: 1.</translation>
     </message>
@@ -393,7 +388,6 @@
     <message>
         <location filename="../../geocfm_qgis/panel/model_step.py"/>
         <location filename="../../geocfm_qgis/panel/presets.py"/>
-        <location filename="../../geocfm_qgis/panel/products.py"/>
         <source>Automatic</source>
         <translation>Automatisch</translation>
     </message>
@@ -422,21 +416,6 @@
         <location filename="../../geocfm_qgis/labels.py"/>
         <source>Best part of the area</source>
         <translation>Bester Teil der Fläche</translation>
-    </message>
-    <message>
-        <location filename="../../geocfm_qgis/panel/products.py"/>
-        <source>By counts</source>
-        <translation>Nach Anzahlen</translation>
-    </message>
-    <message>
-        <location filename="../../geocfm_qgis/panel/products.py"/>
-        <source>By default also windows where nothing is known count, as poor ones; “Consistent” asks only what overlapping windows say, as for a greenfield beside a mining district.</source>
-        <translation>Normalerweise zählen auch Fenster, in denen nichts bekannt ist, und zwar als arme; „Konsistent“ fragt nur, was überlappende Fenster sagen, etwa für unerkundetes Gelände neben einem Bergbaugebiet.</translation>
-    </message>
-    <message>
-        <location filename="../../geocfm_qgis/panel/products.py"/>
-        <source>By the density head</source>
-        <translation>Nach dem Dichtekopf</translation>
     </message>
     <message>
         <location filename="../../geocfm_qgis/options_page.py"/>
@@ -623,11 +602,6 @@
         <location filename="../../resources/forms/environment_create.ui"/>
         <source>Computes on</source>
         <translation>Rechnet auf</translation>
-    </message>
-    <message>
-        <location filename="../../geocfm_qgis/panel/products.py"/>
-        <source>Consistent (by overlaps)</source>
-        <translation>Konsistent (nach Überlappung)</translation>
     </message>
     <message>
         <location filename="../../geocfm_qgis/panel/run_menu.py"/>
@@ -1117,11 +1091,6 @@
         <translation>Wie dicht Vorkommen zu erwarten sind, im Verhältnis zum Mittel der Region.</translation>
     </message>
     <message>
-        <location filename="../../geocfm_qgis/labels.py"/>
-        <source>How densities are found</source>
-        <translation>Wie Dichten bestimmt werden</translation>
-    </message>
-    <message>
         <location filename="../../geocfm_qgis/panel/loss_curve.py"/>
         <source>How far the model is from the known occurrences: the lower, the better. The line is what it learns from, the marks are tiles kept apart. When they no longer fall, more time does not help.</source>
         <translation>Wie weit das Modell von den bekannten Vorkommen entfernt ist: je niedriger, desto besser. Die Linie ist, woraus es lernt, die Marken sind zurückgehaltene Kacheln. Wenn sie nicht mehr fallen, hilft mehr Zeit nicht.</translation>
@@ -1323,8 +1292,8 @@
     </message>
     <message>
         <location filename="../../geocfm_qgis/panel/card_text.py"/>
-        <source>It works on {size} cells in {crs}, looking at windows of {window} cells.</source>
-        <translation>Es arbeitet auf Zellen von {size} in {crs} und betrachtet Fenster von {window} Zellen.</translation>
+        <source>It works on {size} cells in {crs} and learned from windows of {window} cells.</source>
+        <translation>Es arbeitet auf Zellen von {size} in {crs} und hat aus Fenstern von {window} Zellen gelernt.</translation>
     </message>
     <message>
         <location filename="../../geocfm_qgis/environment/page.py"/>
@@ -1418,6 +1387,12 @@
         <location filename="../../geocfm_qgis/results/targets_style.py"/>
         <source>Layers that matter here</source>
         <translation>Layer, die hier zählen</translation>
+    </message>
+    <message>
+        <location filename="../../geocfm_qgis/labels.py"/>
+        <location filename="../../resources/forms/model_step.ui"/>
+        <source>Learn from known occurrences alone</source>
+        <translation>Allein aus bekannten Vorkommen lernen</translation>
     </message>
     <message>
         <location filename="../../resources/forms/model_step.ui"/>
@@ -1816,8 +1791,18 @@
     </message>
     <message>
         <location filename="../../geocfm_qgis/algorithms/destinations.py"/>
-        <source>Only of a map from draws (kde): the error that more draws would make smaller. It says nothing of geology.</source>
-        <translation>Nur bei einer Karte aus Ziehungen (kde): der Fehler, den mehr Ziehungen kleiner machten. Er sagt nichts über Geologie.</translation>
+        <source>Only models of the paper's presets (paper-synthetic, paper-earthmri) are mapped by draws, and only such a map has this error: more draws would make it smaller. It says nothing of geology.</source>
+        <translation>Nur Modelle der Vorgaben des Artikels (paper-synthetic, paper-earthmri) werden durch Ziehungen kartiert, und nur eine solche Karte hat diesen Fehler: Mehr Ziehungen machten ihn kleiner. Er sagt nichts über Geologie.</translation>
+    </message>
+    <message>
+        <location filename="../../resources/forms/model_step.ui"/>
+        <source>Only the surroundings of known occurrences are learned from, so ground where nobody has looked does not count as poor: as for a greenfield beside a mining district. The comparison with all cells, from which training else starts, is left out.</source>
+        <translation>Gelernt wird nur aus der Umgebung bekannter Vorkommen, sodass Gebiete, in denen niemand gesucht hat, nicht als arm gelten: etwa für unerkundetes Gelände neben einem Bergbaugebiet. Der Vergleich mit allen Zellen, von dem das Training sonst ausgeht, entfällt.</translation>
+    </message>
+    <message>
+        <location filename="../../geocfm_qgis/algorithms/training_parameters.py"/>
+        <source>Only the surroundings of known occurrences are learned from, so ground where nobody has looked does not count as poor: as for a greenfield beside a mining district. The searched ground is then window, and the comparison with all cells, from which training else starts, is left out.</source>
+        <translation>Gelernt wird nur aus der Umgebung bekannter Vorkommen, sodass Gebiete, in denen niemand gesucht hat, nicht als arm gelten: etwa für unerkundetes Gelände neben einem Bergbaugebiet. Das abgesuchte Gelände ist dann window, und der Vergleich mit allen Zellen, von dem das Training sonst ausgeht, entfällt.</translation>
     </message>
     <message>
         <location filename="../../geocfm_qgis/panel/occurrence_words.py"/>
@@ -2158,6 +2143,12 @@
     <message>
         <location filename="../../geocfm_qgis/labels.py"/>
         <location filename="../../resources/forms/model_step.ui"/>
+        <source>Searched ground</source>
+        <translation>Abgesuchtes Gelände</translation>
+    </message>
+    <message>
+        <location filename="../../geocfm_qgis/labels.py"/>
+        <location filename="../../resources/forms/model_step.ui"/>
         <source>Seed</source>
         <translation>Startwert</translation>
     </message>
@@ -2326,6 +2317,11 @@
         <location filename="../../geocfm_qgis/panel/run_view.py"/>
         <source>Stopping; what is worth keeping is being saved…</source>
         <translation>Wird angehalten; was sich zu behalten lohnt, wird gespeichert…</translation>
+    </message>
+    <message>
+        <location filename="../../geocfm_qgis/panel/model_step.py"/>
+        <source>Surroundings of occurrences</source>
+        <translation>Umgebung der Vorkommen</translation>
     </message>
     <message>
         <location filename="../../geocfm_qgis/labels.py"/>
@@ -2647,6 +2643,16 @@
         <location filename="../../geocfm_qgis/environment/place.py"/>
         <source>The folder {folder} was not made by GeoCFM and stays as it is.</source>
         <translation>Der Ordner {folder} wurde nicht von GeoCFM angelegt und bleibt, wie er ist.</translation>
+    </message>
+    <message>
+        <location filename="../../resources/forms/model_step.ui"/>
+        <source>The ground that counts as evenly searched. Surroundings of occurrences: districts without any say nothing. Whole region: districts without any count as poor; not with the paper's presets. Automatic: the preset's choice.</source>
+        <translation>Das Gelände, das als gleichmäßig abgesucht gilt. Umgebung der Vorkommen: Gebiete ohne Vorkommen sagen nichts aus. Ganze Region: Gebiete ohne Vorkommen gelten als arm; nicht bei den Vorgaben des Artikels. Automatisch: wie es die Vorgabe will.</translation>
+    </message>
+    <message>
+        <location filename="../../geocfm_qgis/algorithms/training_parameters.py"/>
+        <source>The ground that counts as evenly searched. window: the surroundings of known occurrences; districts without any say nothing. region: all training tiles, so districts without any count as poor; not with the paper's presets. auto: the preset's choice.</source>
+        <translation>Das Gelände, das als gleichmäßig abgesucht gilt. window: die Umgebung bekannter Vorkommen; Gebiete ohne Vorkommen sagen nichts aus. region: alle Trainingskacheln, sodass Gebiete ohne Vorkommen als arm gelten; nicht bei den Vorgaben des Artikels. auto: wie es die Vorgabe will.</translation>
     </message>
     <message>
         <location filename="../../geocfm_qgis/environment/failures.py"/>
@@ -3001,8 +3007,8 @@
     </message>
     <message>
         <location filename="../../resources/forms/model_step.ui"/>
-        <source>The side of the square that the model looks at, at least 16 cells.</source>
-        <translation>Die Seite des Quadrats, das das Modell betrachtet, mindestens 16 Zellen.</translation>
+        <source>The side of the squares of ground that the model learns from, at least 16 cells.</source>
+        <translation>Die Seite der Geländequadrate, aus denen das Modell lernt, mindestens 16 Zellen.</translation>
     </message>
     <message>
         <location filename="../../resources/forms/model_step.ui"/>
@@ -3451,6 +3457,11 @@
         <translation>Während der Installation werden auf der Festplatte des Ordners {needed} gebraucht, und {free} sind frei. Wählen Sie einen Ordner auf einer anderen Festplatte, oder schaffen Sie Platz.</translation>
     </message>
     <message>
+        <location filename="../../geocfm_qgis/panel/model_step.py"/>
+        <source>Whole region</source>
+        <translation>Ganze Region</translation>
+    </message>
+    <message>
         <location filename="../../geocfm_qgis/labels.py"/>
         <location filename="../../resources/forms/model_step.ui"/>
         <source>Window</source>
@@ -3465,11 +3476,6 @@
         <location filename="../../geocfm_qgis/engine_troubles.py"/>
         <source>Windows could not load a library of {package}.</source>
         <translation>Windows konnte eine Bibliothek von {package} nicht laden.</translation>
-    </message>
-    <message>
-        <location filename="../../geocfm_qgis/labels.py"/>
-        <source>Windows side by side</source>
-        <translation>Fenster nebeneinander</translation>
     </message>
     <message>
         <location filename="../../geocfm_qgis/panel/summary.py"/>
@@ -3558,11 +3564,6 @@
         <translation>auto, cpu, cuda, cuda:1 oder mps. Leer: wie in den QGIS-Optionen eingestellt.</translation>
     </message>
     <message>
-        <location filename="../../geocfm_qgis/algorithms/mapping_parameters.py"/>
-        <source>average: all windows alike; consistent: as their overlaps say; head: as the density head says, and overlaps; count: by the expected number of occurrences. Empty: what suits the model.</source>
-        <translation>average: alle Fenster gleich; consistent: wie ihre Überlappungen sagen; head: wie der Dichtekopf und die Überlappungen sagen; count: nach der erwarteten Zahl der Vorkommen. Leer: was zum Modell passt.</translation>
-    </message>
-    <message>
         <location filename="../../geocfm_qgis/results/samples_style.py"/>
         <source>below the mean density</source>
         <translation>unter der mittleren Dichte</translation>
@@ -3647,11 +3648,6 @@
         <location filename="../../geocfm_qgis/panel/products.py"/>
         <source>in the best</source>
         <translation>in den besten</translation>
-    </message>
-    <message>
-        <location filename="../../geocfm_qgis/algorithms/mapping_parameters.py"/>
-        <source>kde: from draws; exact: by integrating backwards, slow; head: by the density head, in one pass. Empty: what suits the model.</source>
-        <translation>kde: aus Ziehungen; exact: durch Rückwärtsintegration, langsam; head: durch den Dichtekopf, in einem Durchgang. Leer: was zum Modell passt.</translation>
     </message>
     <message>
         <location filename="../../geocfm_qgis/panel/layer_choice.py"/>

@@ -23,10 +23,11 @@ from qgis.core import (
 )
 
 from geocfm_qgis.algorithms import algorithm_classes, engine_job
-from geocfm_qgis.algorithms.parameters import BASELINES
+from geocfm_qgis.algorithms.parameters import BASELINES, SOLVERS
+from geocfm_qgis.algorithms.training_parameters import GROUNDS, PRESETS
 from geocfm_qgis.bundle import resources_folder
 from geocfm_qgis.engine_client import DONE, FAILED, JobStarted, Outcome, Warning
-from geocfm_qgis.jobs import in_layer_names
+from geocfm_qgis.jobs import as_command_line, as_job_file, in_layer_names
 
 SAMPLE = resources_folder() / "sample"
 RASTERS = sorted(str(path) for path in SAMPLE.glob("rasters/*.tif"))
@@ -41,21 +42,21 @@ LEARNING = {
 }
 APPLYING = {
     *("CHECKPOINT", "RASTERS", "CHANNELS", "SEED", "DEVICE", "SOLVER", "STEPS", "OVERWRITE"),
-    *("COMBINE", "OUTPUT"),
+    "OUTPUT",
 }
-MAPPING = {"DENSITY", "TEMPERATURE"}
 KNOWN = {"OCCURRENCES", "WHERE"}
 PARAMETERS = {
     "checkdata": LEARNING,
     "train": LEARNING
     | {"MINUTES", "ITERATIONS", "ENSEMBLE", "FOLDS", "SEED", "DEVICE", "SKIP_REPORT", "OVERWRITE"}
-    | {"BASELINES"},
-    "map": APPLYING | MAPPING | {"REFERENCE", "EXTENT", "AREA", "UNCERTAINTY", "MONTE_CARLO_ERROR"},
+    | {"BASELINES", "GROUND", "POSITIVE_ONLY"},
+    "map": APPLYING
+    | {"REFERENCE", "EXTENT", "AREA", "TEMPERATURE", "UNCERTAINTY", "MONTE_CARLO_ERROR"},
     "sample": APPLYING | {"REFERENCE", "EXTENT", "AREA", "POINTS", "DRAWS"},
     "targets": KNOWN
     | {"MAP", "UNCERTAINTY", "NUMBER", "AREA_SHARE", "EXCLUDE", "THRESHOLD", "MINIMUM_AREA"}
     | {"SMOOTH", "CHECKPOINT", "RASTERS", "CHANNELS", "OVERWRITE", "OUTPUT"},
-    "evaluate": APPLYING | MAPPING | KNOWN | {"DEDUPLICATE", "BASELINES", "SKIP_IMPORTANCE"},
+    "evaluate": APPLYING | KNOWN | {"TEMPERATURE", "DEDUPLICATE", "BASELINES", "SKIP_IMPORTANCE"},
     "runjobfile": {"JOB_FILE", "OVERWRITE"},
 }
 
@@ -141,10 +142,10 @@ def test_all_values_are_keys_of_the_engines_jobs(context, tmp_path):
         "ENSEMBLE": 3,
         "FOLDS": 5,
         "EFFORT": RASTERS[2],
+        "GROUND": "window",
+        "POSITIVE_ONLY": True,
         "SKIP_REPORT": True,
         "SKIP_IMPORTANCE": True,
-        "COMBINE": "consistent",
-        "DENSITY": "exact",
         "TEMPERATURE": 0.8,
         "UNCERTAINTY": RASTERS[3],
         "MONTE_CARLO_ERROR": str(tmp_path / "error.tif"),
@@ -193,6 +194,8 @@ def test_all_values_are_keys_of_the_engines_jobs(context, tmp_path):
         "ensemble": 3,
         "folds": 5,
         "effort": f"{RASTERS[2]}:1",
+        "ground": "window",
+        "positive_only": True,
         "baselines": "rf,gbdt,ipp",
         "skip_report": True,
         "settings": ["network.width=32", "training.batch=4"],
@@ -235,6 +238,43 @@ def test_methods_to_compare_with_are_the_engines():
 
 
 @pytest.mark.parametrize(
+    ("command", "key", "offered"),
+    [
+        ("Train", "preset", PRESETS),
+        ("Train", "ground", GROUNDS),
+        ("Map", "solver", SOLVERS),
+        ("Sample", "solver", SOLVERS),
+    ],
+)
+def test_what_is_offered_is_what_the_engine_takes(command, key, offered):
+    schema = json.loads(SCHEMA.read_text(encoding="utf-8"))["$defs"]
+    described = schema[f"{command}Job"]["properties"][key]
+    taken = described.get("enum") or described["anyOf"][0]["enum"]
+    assert sorted(offered) == sorted(taken)
+
+
+@pytest.mark.parametrize("ground", GROUNDS)
+def test_the_searched_ground_reaches_the_training_as_chosen(context, tmp_path, ground):
+    out = str(tmp_path / "m.safetensors")
+    job = engine_job("train", training(GROUND=ground, OUTPUT=out), context)
+    assert job.values["ground"] == ground
+    assert "positive_only" not in job.values
+    assert f"--ground {ground}" in as_command_line(job)
+    assert f'ground = "{ground}"' in as_job_file([job])
+
+
+def test_learning_from_known_occurrences_alone_is_told_to_the_training(context, tmp_path):
+    out = str(tmp_path / "m.safetensors")
+    job = engine_job("train", training(POSITIVE_ONLY=True, OUTPUT=out), context)
+    assert (job.values["positive_only"], job.values["ground"]) == (True, "auto")
+    assert " --positive-only " in as_command_line(job)
+    assert "positive_only = true" in as_job_file([job])
+    assert not {"ground", "positive_only"} & set(
+        engine_job("checkdata", training(), context).values
+    )
+
+
+@pytest.mark.parametrize(
     ("chosen", "said"),
     [
         ({}, "auto"),
@@ -259,6 +299,7 @@ def test_what_is_not_given_is_left_to_the_engine(context, tmp_path, monkeypatch)
         "raster": specs,
         "occurrences": OCCURRENCES,
         "preset": "auto",
+        "ground": "auto",
         "ensemble": 3,
         "seed": 1,
         "device": "mps",

@@ -171,7 +171,15 @@ def test_targets_read_what_the_map_writes(geocfm, tmp_path):
     uncertainty = str(tmp_path / "u.tif")
     effort = str(RASTERS / "fault_density.tif")
     trained = train_job(
-        tmp_path, where=[], classes=[], effort=f"{effort}:1", ensemble=2, folds=3, skip_report=True
+        tmp_path,
+        where=[],
+        classes=[],
+        effort=f"{effort}:1",
+        ground="window",
+        positive_only=True,
+        ensemble=2,
+        folds=3,
+        skip_report=True,
     )
     mapped = map_job(tmp_path, uncertainty=uncertainty)
     values = {

@@ -9,6 +9,7 @@ from qgis.PyQt.QtCore import QMimeData, QPointF, Qt, QUrl
 from qgis.PyQt.QtGui import QDropEvent
 from raster_making import make_raster
 
+from geocfm_qgis.algorithms.training_parameters import GROUNDS
 from geocfm_qgis.bundle import resources_folder
 from geocfm_qgis.jobs.checkpoint_card import read_card
 from geocfm_qgis.panel.choices import Channel, Choices, ModelChoices
@@ -63,6 +64,7 @@ def test_choices_go_in_and_out(step):
         window=64,
         tile=128,
         resolution=250.0,
+        ground="region",
         settings=("network.width=32", "training.batch=4"),
     )
     step.set_choices(chosen)
@@ -87,6 +89,32 @@ def test_ensemble_folds_and_effort_go_in_and_out(sample_project):
     assert (step.foldsSpin.text(), step.effortCombo.currentText()) == ("off", "not known")
     step.set_choices(chosen)
     assert step.choices() == chosen
+
+
+def test_the_searched_ground_is_that_around_occurrences_where_nothing_else_is_learned_from(step):
+    combo, check = step.groundCombo, step.positiveOnlyCheck
+    offered = [combo.itemData(place) for place in range(combo.count())]
+    assert (offered, combo.currentText()) == (list(GROUNDS), "Automatic")
+    combo.setCurrentIndex(combo.findData("region"))
+    assert (step.choices().ground, step.choices().positive_only) == ("region", False)
+    check.setChecked(True)
+    assert (step.choices().ground, step.choices().positive_only) == ("window", True)
+    assert not combo.isEnabled()
+    alone = step.choices()
+    check.setChecked(False)
+    assert (step.choices().ground, step.choices().positive_only) == ("region", False)
+    assert combo.isEnabled()
+    step.set_choices(alone)
+    assert step.choices() == alone
+    assert not combo.isEnabled()
+    step.set_choices(ModelChoices())
+    assert step.choices() == ModelChoices()
+    assert combo.isEnabled()
+    # a project that somebody wrote by hand: what contradicts itself never reaches the engine
+    step.set_choices(ModelChoices(ground="region", positive_only=True))
+    assert (step.choices().ground, step.choices().positive_only) == ("window", True)
+    step.set_choices(ModelChoices(ground="no such ground"))
+    assert step.choices().ground == "auto"
 
 
 def test_a_preset_brings_its_minutes_unless_the_user_chose_others(step):
@@ -263,6 +291,8 @@ def test_every_widget_tells_of_changes(step):
         lambda: step.tileSpin.setValue(90),
         lambda: step.resolutionSpin.setValue(90),
         lambda: step.settingsEdit.setText("a=b"),
+        lambda: step.groundCombo.setCurrentIndex(2),
+        lambda: step.positiveOnlyCheck.setChecked(True),
         lambda: step.presetCombo.setCurrentIndex(2),
         lambda: step.loadRadio.setChecked(True),
     ):

@@ -58,12 +58,13 @@ def test_no_text_of_a_number_box_is_cut_off(language, sample_project):
         assert box.lineEdit().width() >= needed, box.objectName()
 
 
-def test_no_way_of_applying_a_model_is_cut_off(language, sample_project):
-    step = ResultsStep(sample_project)
+def test_no_searched_ground_is_cut_off(language, sample_project):
+    step = ModelStep(sample_project)
+    step.advancedBox.setCollapsed(False)
     step.resize(WIDEST[language], 800)
     step.show()
     QApplication.processEvents()
-    box = step.rows[0].manners["combine"]
+    box = step.groundCombo
     texts = [box.itemText(number) for number in range(box.count())]
     frame = 2 * box.fontMetrics().height()  # the arrow and the margins
     assert max(map(box.fontMetrics().horizontalAdvance, texts)) + frame <= box.width()

@@ -442,6 +442,25 @@ def test_the_same_run_elsewhere(open_panel, tmp_path, monkeypatch):
     assert "tick" in opened.iface.bar.currentItem().text().lower()
 
 
+def test_the_same_training_elsewhere_has_the_searched_ground(open_panel):
+    opened = open_panel()
+    opened.tick_all()
+    for choose, told in (
+        (lambda: opened.find("groundCombo").setCurrentIndex(2), ("region", False)),
+        (lambda: opened.find("positiveOnlyCheck").click(), ("window", True)),
+    ):
+        choose()
+        wait_until(lambda: False, 0.05)
+        trigger(opened, "copyCommandLineAction")
+        words = shlex.split(QApplication.clipboard().text().splitlines()[0])
+        said = words[words.index("--ground") + 1], "--positive-only" in words
+        trigger(opened, "copyJobFileAction")
+        training = QApplication.clipboard().text().split("[[jobs]]")[1].splitlines()
+        assert said == told
+        assert f'ground = "{told[0]}"' in training
+        assert ("positive_only = true" in training) == told[1]
+
+
 def test_copied_jobs_name_files_that_are_there(open_panel):
     opened = open_panel()
     opened.tick_all()

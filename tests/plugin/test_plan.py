@@ -115,22 +115,6 @@ def test_uncertainty_is_made_with_the_map_and_handed_to_the_targets(
     assert "tell how uncertain it is and rank up to 5 targets" in summary_sentence(chosen, 255)
 
 
-def test_how_windows_are_put_side_by_side_holds_for_all_that_apply_the_model(
-    choices, sample_project
-):
-    assert not any("COMBINE" in step.parameters for step in plan.steps(choices))
-    consistent = replace(PRODUCTS[0], options={"combine": "consistent"})
-    results = replace(choices.results, products=(consistent, *PRODUCTS[1:]))
-    run = plan.make_run(replace(choices, results=results), sample_project)
-    told = {job.command: job.values.get("combine") for job in run.jobs}
-    assert told == {
-        "train": None,
-        "map": "consistent",
-        "sample": "consistent",
-        "evaluate": "consistent",
-    }
-
-
 def test_one_report_is_enough(choices):
     assert plan.steps(choices)[0].parameters["SKIP_REPORT"]
     assert not plan.steps(with_targets(choices))[0].parameters["SKIP_REPORT"]
@@ -146,6 +130,19 @@ def test_an_ensemble_folds_and_survey_effort_reach_the_training(choices, sample_
     assert plan.make_check(chosen, sample_project).values["effort"] == values["effort"]
     kept = Choices.from_dict(json.loads(json.dumps(chosen.to_dict())))
     assert kept == chosen
+
+
+def test_the_searched_ground_reaches_the_training_and_nothing_else(choices, sample_project):
+    told = plan.make_run(choices, sample_project).jobs[0].values
+    assert told["ground"] == "auto"
+    assert "positive_only" not in told
+    chosen = replace(choices, model=ModelChoices(ground="window", positive_only=True))
+    run = plan.make_run(chosen, sample_project)
+    keys = ("ground", "positive_only")
+    assert [run.jobs[0].values[key] for key in keys] == ["window", True]
+    assert not any(key in job.values for key in keys for job in run.jobs[1:])
+    assert not any(key in plan.make_check(chosen, sample_project).values for key in keys)
+    assert Choices.from_dict(json.loads(json.dumps(chosen.to_dict()))) == chosen
 
 
 def test_the_order_of_the_bands_and_their_names_are_kept(choices):

@@ -1,12 +1,10 @@
 """The Results step: products, names, places, and what is there already."""
 
 import os
-from dataclasses import replace
 
 import pytest
 
 from geocfm_qgis import settings
-from geocfm_qgis.algorithms.mapping_parameters import COMBINATIONS
 from geocfm_qgis.panel import result_files
 from geocfm_qgis.panel.choices import ProductChoice, ResultChoices
 from geocfm_qgis.panel.products import all_products
@@ -136,27 +134,6 @@ def test_what_is_made_from_the_map_needs_the_map(step):
     assert "prospectivity raster" in targets.tick.toolTip()
     tick(step, "prospectivity")
     assert keys(step) == ["prospectivity", "uncertainty", "targets", "samples", "evaluation"]
-
-
-def test_how_windows_are_put_side_by_side_is_chosen_with_the_map(step):
-    box = row(step, "prospectivity").manners["combine"]
-    assert box.currentText() == "Automatic"
-    assert "overlapping windows say" in box.toolTip()
-    offered = [box.itemData(number) for number in range(box.count())]
-    assert sorted(offered) == sorted(["", *COMBINATIONS])
-    assert step.choices().products[0].options == {}
-    told = []
-    step.changed.connect(lambda: told.append(1))
-    box.setCurrentIndex(box.findData("consistent"))
-    assert told == [1]
-    kept = step.choices()
-    assert kept.products[0].options == {"combine": "consistent"}
-    step.reset()
-    assert step.choices().products[0].options == {}
-    step.set_choices(kept)
-    assert box.currentData() == "consistent"
-    step.set_choices(replace(kept, products=(ProductChoice("prospectivity", "p.tif"),)))
-    assert box.currentData() == ""
 
 
 def test_targets_have_a_number_a_share_and_a_distance(step):

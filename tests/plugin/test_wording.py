@@ -132,7 +132,7 @@ def test_sentences(said, expected):
 
 IN_THE_PANEL = (
     *("like", "aoi", "where", "deduplicate", "preset", "minutes", "iterations", "seed", "device"),
-    *("window", "tile", "resolution", "settings", "overwrite"),
+    *("window", "tile", "resolution", "ground", "positive_only", "settings", "overwrite"),
 )
 
 

@@ -23,9 +23,11 @@ MOST_COUPLED = 512  # points whose noise is exchanged by optimal transport: cubi
 
 @dataclass(frozen=True)
 class Batch:
-    """images (B, C, P, P); footprints (B, P, P) bool; points, noise (N, 2); t, image, weights (N,).
+    """images (B, C, Q, Q); footprints (B, P, P) bool; points, noise (N, 2); t, image, weights (N,).
 
-    points lie in [0, 1]^2; weights say how much each of them counts.
+    points lie in [0, 1]^2 of the P x P cells inside an image's margin; weights say how much each of
+    them counts. log_shares (B,): how much of all ground a window stands for, if they are judged
+    together.
     """
 
     images: torch.Tensor
@@ -35,6 +37,7 @@ class Batch:
     t: torch.Tensor
     image: torch.Tensor
     weights: torch.Tensor
+    log_shares: torch.Tensor
 
     def to(self, device: torch.device) -> Batch:
         """The one copy between devices of a training step."""
@@ -62,12 +65,14 @@ class BatchSource(Protocol):
 
 @dataclass(frozen=True)
 class Example:
-    """One window: channels (C, P, P), footprint (P, P), points (N, 2) in [0, 1]^2, weights (N,)."""
+    """One window: channels (C, Q, Q) with its margin, footprint (P, P), points (N, 2) in [0, 1]^2,
+    weights (N,), and how many windows it stands for."""
 
     channels: NDArray[np.float32]
     footprint: NDArray[np.bool_]
     points: NDArray[np.float64]
     weights: NDArray[np.float64]
+    share: float = 1.0
 
     def turned(self, generator: np.random.Generator) -> Example:
         """One of its eight turns and mirrors."""
@@ -77,6 +82,7 @@ class Example:
             np.ascontiguousarray(turn_image(self.footprint, symmetry)),
             turn_points(self.points, symmetry),
             self.weights,
+            self.share,
         )
 
 
@@ -135,6 +141,7 @@ def make_batch(
         t=torch.from_numpy(t),
         image=torch.from_numpy(index),
         weights=torch.from_numpy(weights.astype(np.float32)),
+        log_shares=torch.tensor([window.share for window in windows]).log(),
     )
 
 

@@ -37,6 +37,7 @@ class Region:
     scan: Scan
     layer_cards: tuple[LayerCard, ...]
     starts: dict[str, Starts]  # windows that hold an occurrence, by role
+    ground: dict[str, Starts]  # all windows with data enough, by role
     _reading: threading.Lock = field(default_factory=threading.Lock, repr=False)
 
     @property
@@ -80,22 +81,20 @@ class Region:
         effort = self.effort
         if effort is not None:
             effort = effort.learned_from(split.role_of_points(self.points) == TRAIN)
+        ground = _ground(self.grid, self.plan, split, self.scan, self.settings)
         return replace(
             self,
             split=split,
             weights=self.weights if effort is None else effort.weights,
             effort=effort,
             layer_cards=self.scan.layer_cards(self.stack.layers, split),
-            starts=_learning_windows(
-                self.grid, self.plan, self.points, split, self.scan, self.settings
-            ),
+            starts=_learning_windows(ground, self.grid, self.plan, self.points),
+            ground=ground,
         )
 
     def with_weights(self, weights: NDArray[np.float64]) -> Region:
         """Occurrences that count otherwise (N,); windows where none counts are not learned from."""
-        starts = _learning_windows(
-            self.grid, self.plan, self.points[weights > 0], self.split, self.scan, self.settings
-        )
+        starts = _learning_windows(self.ground, self.grid, self.plan, self.points[weights > 0])
         return replace(self, weights=weights, starts={**self.starts, "train": starts["train"]})
 
     def points_by_role(self) -> dict[str, int]:
@@ -149,6 +148,7 @@ def _read_region(
     points = occurrences.points[scan.on_data]
     training = split.role_of_points(points) == TRAIN
     weighed = None if effort is None else survey_effort(effort, points, training)
+    ground = _ground(stack.grid, plan, split, scan, settings)
     return Region(
         grid=stack.grid,
         stack=stack,
@@ -162,24 +162,30 @@ def _read_region(
         split=split,
         scan=scan,
         layer_cards=layer_cards or scan.layer_cards(stack.layers, split),
-        starts=_learning_windows(stack.grid, plan, points, split, scan, settings),
+        starts=_learning_windows(ground, stack.grid, plan, points),
+        ground=ground,
     )
 
 
-def _learning_windows(
-    grid: Grid,
-    plan: WindowPlan,
-    points: NDArray[np.float64],
-    split: Split,
-    scan: Scan,
-    settings: WindowSettings,
+def _ground(
+    grid: Grid, plan: WindowPlan, split: Split, scan: Scan, settings: WindowSettings
 ) -> dict[str, Starts]:
-    """Windows with an occurrence and enough data, by role; the others have no loss to give."""
-    col, row = (points // plan.stride).astype(np.int64).T
-    counts = np.zeros_like(scan.footprint_cells)
-    np.add.at(counts, (row, col), 1)
+    """Windows with enough data, by role."""
     starts = lattice_starts(grid, plan.size, plan.stride)
-    starts = starts[lattice_sums(counts, starts, plan.size, plan.stride) > 0]
     starts = starts[scan.footprint_share(starts, plan.size) >= settings.footprint]
     roles = split.role_of_windows(starts, plan.size)
     return {name: starts[roles == number] for number, name in enumerate(ROLES)}
+
+
+def _learning_windows(
+    ground: dict[str, Starts], grid: Grid, plan: WindowPlan, points: NDArray[np.float64]
+) -> dict[str, Starts]:
+    """Of these windows those with an occurrence; the others have no loss to give."""
+    col, row = (points // plan.stride).astype(np.int64).T
+    shape = -(-grid.height // plan.stride), -(-grid.width // plan.stride)
+    counts = np.zeros(shape, dtype=np.int64)
+    np.add.at(counts, (row, col), 1)
+    return {
+        name: starts[lattice_sums(counts, starts, plan.size, plan.stride) > 0]
+        for name, starts in ground.items()
+    }

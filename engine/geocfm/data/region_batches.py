@@ -1,6 +1,12 @@
-"""Batches of a region: windows of its training tiles, chosen on its validation tiles."""
+"""Batches of a region: windows of its training tiles, chosen on its validation tiles.
+
+Windows that hold an occurrence are what the flow learns from. If the whole region is the ground
+that was searched, further windows anywhere on the same tiles tell what the ground is like.
+"""
 
 from __future__ import annotations
+
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,7 +31,7 @@ VALIDATION_WINDOWS = 48  # at most, spread evenly over those there are
 
 
 class RegionBatches:
-    """A source of batches from the windows that hold an occurrence."""
+    """A source of batches from windows that hold an occurrence, and from all ground if asked."""
 
     workers = 1  # a region's layers serve one reader at a time
 
@@ -42,12 +48,36 @@ class RegionBatches:
         """Windows with noise for their points; depends on (seed, step) alone."""
         generator = np.random.default_rng([self._seed, step])
         chosen = self._starts[generator.choice(len(self._starts), self._settings.batch)]
-        examples = []
-        for start in chosen:
-            window = self._region.window(self._moved(start, generator))
-            example = read_example(self._region, window, generator, self._settings)
-            examples.append(example.turned(generator) if self._settings.augment else example)
+        windows = [self._region.window(self._moved(start, generator)) for start in chosen]
+        examples = self._examples(windows, "train", generator, self._settings)
+        if self._settings.augment:
+            examples = [example.turned(generator) for example in examples]
         return make_batch(examples, self._settings, generator)
+
+    def _examples(
+        self,
+        windows: list[Window],
+        role: str,
+        generator: np.random.Generator,
+        training: TrainingSettings | None,
+    ) -> list[Example]:
+        """Those windows, and if the region is the ground as many others as the settings say."""
+        region = self._region
+        examples = [read_example(region, window, generator, training) for window in windows]
+        ground = region.ground[role]
+        if self._settings.ground == "window" or not len(ground):
+            return examples
+        drawn = len(windows) / len(region.starts[role])  # how often a window with occurrences is
+        anywhere = self._settings.empty / len(ground)  # and how often any window
+        examples = [replace(example, share=1 / (drawn + anywhere)) for example in examples]
+        for start in ground[generator.choice(len(ground), self._settings.empty)]:
+            window = region.window(start)
+            example = read_example(region, window, generator, training)
+            holds = (region.weights[region.inside(window)] > 0).any()
+            share = 1 / (drawn * holds + anywhere)
+            nothing = np.zeros((0, 2)), np.zeros(0)  # its occurrences have been drawn above
+            examples.append(Example(example.channels, example.footprint, *nothing, share))
+        return examples
 
     def _moved(self, start: NDArray[np.int64], generator: np.random.Generator) -> NDArray[np.int64]:
         """The start of a window, moved by less than a stride if that is still a training window.
@@ -72,13 +102,14 @@ class RegionBatches:
         spread = np.linspace(0, len(starts) - 1, min(len(starts), VALIDATION_WINDOWS)).astype(int)
         windows = [self._region.window(start) for start in starts[spread]]
 
-        size = self._settings.batch
-        groups = [windows[first : first + size] for first in range(0, len(windows), size)]
+        # a normaliser of all ground is the better the more windows it is made from
+        size = len(windows) if self._settings.ground == "region" else self._settings.batch
+        groups = [windows[first : first + size] for first in range(0, len(windows), max(size, 1))]
         noising = TrainingSettings(points_per_step=VALIDATION_POINTS // max(len(groups), 1))
         batches = []
         for number, group in enumerate(groups):
             generator = np.random.default_rng([self._seed, VALIDATION_STREAM, number])
-            examples = [read_example(self._region, window, generator) for window in group]
+            examples = self._examples(group, "validation", generator, None)
             batches.append(make_batch(examples, noising, generator))
         return batches
 
@@ -89,11 +120,12 @@ def read_example(
     generator: np.random.Generator,
     training: TrainingSettings | None = None,
 ) -> Example:
-    """A window of the region; counts become points spread anew over their cells.
+    """A window of the region with its margin; counts become points spread over their cells anew.
 
     training: what is done to the window to learn from it; none: it is as it is.
     """
-    values = region.read(window)
+    margin = region.settings.margin
+    values = region.read(window.grown(margin))
     inside, weights = region.points_in(window), region.weights[region.inside(window)]
     if region.settings.positions == "counts":
         counts = count_image(inside, window.width)
@@ -106,7 +138,8 @@ def read_example(
         moved = inside + generator.normal(0, training.jitter / window.width, inside.shape)
         here = ((moved >= 0) & (moved < 1)).all(axis=1, keepdims=True)
         inside = np.where(here, moved, inside)
-    return Example(channels, footprint, inside, weights)
+    own = slice(margin, margin + window.height), slice(margin, margin + window.width)
+    return Example(channels, footprint[own], inside, weights)
 
 
 def _hide_layers(

@@ -256,7 +256,6 @@ def _by_head(sampler: FlowSampler) -> LogDensities:
         encoded = sampler.encode(
             np.stack([image.channels for image in images]),
             np.stack([image.footprint for image in images]),
-            views=1,  # as it is about differences, of thousands of images
         )
         logs = encoded.maps.log_density
         assert logs is not None

@@ -21,12 +21,10 @@ from rasterio.crs import CRS
 from rasterio.transform import Affine
 from scipy.ndimage import gaussian_filter
 
-from geocfm.data.windows import LARGEST
 from geocfm.errors import UserError
 from geocfm.events import Reporter
 from geocfm.geo.grid import Grid
 from geocfm.geo.writing import write_points
-from geocfm.inference.region_windows import OVERLAP
 
 PIECE = 1000  # cells of the small files that the VRTs repeat
 CELL_M = 100.0
@@ -42,7 +40,6 @@ class Step:
     name: str
     seconds: float
     peak_gb: float
-    windows: int | None = None
 
 
 def measure_memory(
@@ -50,14 +47,14 @@ def measure_memory(
     size: int,
     layers: int,
     iterations: int,
-    windows: int,
+    mapped: int,
     whole: bool,
     reporter: Reporter,
 ) -> list[Step]:
     """Statistics, training and a map on a virtual size x size x layers stack.
 
-    Windows are looked at from one side: the others come one after the other, and cost time alone.
-    whole: also map, rank and evaluate all of it, which takes an hour on some hundred million cells.
+    mapped: cells along each side of the part that is mapped. whole: also map, rank and evaluate all
+    of it, which takes an hour on a thousand million cells.
     """
     if not hasattr(os, "wait4"):
         raise UserError(
@@ -67,7 +64,7 @@ def measure_memory(
     folder.mkdir(parents=True, exist_ok=True)
     rasters = [_virtual_layer(folder, number, size) for number in range(layers)]
     occurrences = _occurrences(folder, size)
-    area = _area(folder, windows)
+    area = _area(folder, mapped)
     given = [part for path in rasters for part in ("--raster", str(path))]
     points = ["--occurrences", str(occurrences)]
     model = str(folder / "model.safetensors")
@@ -75,9 +72,9 @@ def measure_memory(
         "statistics (check)": ["check", *given, *points],
         f"statistics and {iterations} training iterations (train)": [
             "train", *given, *points, "--preset", "quick", "--iterations", str(iterations),
-            "--set", "sampling.views=1", "--skip-report", "--overwrite", "--out", model,
+            "--skip-report", "--overwrite", "--out", model,
         ],
-        f"map of about {windows} windows (map)": [
+        f"map of {mapped:,} x {mapped:,} cells (map)": [
             "map", "--checkpoint", model, *given, "--aoi", str(area), "--overwrite",
             "--out", str(folder / "map.tif"),
         ],
@@ -85,7 +82,7 @@ def measure_memory(
     if whole:
         everything = str(folder / "whole.tif")
         commands |= {
-            "map of all cells by the density head (map)": [
+            "map of all cells (map)": [
                 "map", "--checkpoint", model, *given, "--overwrite", "--out", everything,
             ],
             "targets of all cells (targets)": [
@@ -126,9 +123,7 @@ def _measure(name: str, command: Sequence[str]) -> Step:
             f"The step '{name}' failed: {said.get('message', 'no message')}", said.get("hint", "")
         )
     unit = 1 if sys.platform == "darwin" else 1024  # ru_maxrss: bytes on macOS, kB on Linux
-    reports = [event for event in map(json.loads, lines) if event["event"] == "report"]
-    mapped = [event["content"]["windows"] for event in reports if event["kind"] == "map"]
-    return Step(name, time.monotonic() - start, usage.ru_maxrss * unit / 1e9, *mapped)
+    return Step(name, time.monotonic() - start, usage.ru_maxrss * unit / 1e9)
 
 
 def _transform() -> Affine:
@@ -187,10 +182,10 @@ def _occurrences(folder: Path, size: int) -> Path:
     return path
 
 
-def _area(folder: Path, windows: int) -> Path:
-    """A square that about so many overlapping windows of the largest size touch."""
-    side = (LARGEST // OVERLAP * windows**0.5 - LARGEST) * CELL_M
-    x, y = ORIGIN[0] + 1000 * CELL_M, ORIGIN[1] - 1000 * CELL_M
+def _area(folder: Path, cells: int) -> Path:
+    """A square of so many cells along each side."""
+    side = cells * CELL_M
+    x, y = ORIGIN
     ring = [[x, y], [x + side, y], [x + side, y - side], [x, y - side], [x, y]]
     content = {
         "type": "FeatureCollection",

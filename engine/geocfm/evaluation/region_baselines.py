@@ -18,7 +18,7 @@ from geocfm.events import Reporter
 from geocfm.geo.grid import Window
 from geocfm.inference.density import relative
 from geocfm.inference.mosaic import MappedWindow, Mosaic
-from geocfm.inference.region_windows import window_step
+from geocfm.inference.windowed_map import window_step
 from geocfm.model.checkpoint import ModelCard
 
 SIDE = 256  # cells of the squares in which a map is made cell by cell
@@ -92,7 +92,6 @@ class BaselineDensities:
         else:
             side = min(SIDE, max(grid.height, grid.width))
             self.mosaic = Mosaic.over(grid, side, side)
-        self.windows = self.mosaic.windows()
 
     def of(self, batch: list[Window]) -> Iterator[MappedWindow]:
         """One window after the other: only one is in memory."""

@@ -66,6 +66,12 @@ class Window:
         """How many there are."""
         return self.height * self.width
 
+    def grown(self, cells: int) -> Window:
+        """Give this window with so many cells more on each side."""
+        return Window(
+            self.row - cells, self.col - cells, self.height + 2 * cells, self.width + 2 * cells
+        )
+
     def intersection(self, other: Window) -> Window | None:
         """Give the cells in both windows, None if there are none."""
         row, col = max(self.row, other.row), max(self.col, other.col)

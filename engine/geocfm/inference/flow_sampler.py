@@ -47,7 +47,7 @@ class WindowDraws:
 
 
 class FlowSampler:
-    """Images have the training size: GroupNorm makes the features depend on it."""
+    """A network at work on images of any one size."""
 
     def __init__(
         self, network: VelocityNetwork, sampling: SamplingSettings, device: torch.device
@@ -57,20 +57,27 @@ class FlowSampler:
         self._tableau = SOLVERS[sampling.solver]
 
     @torch.no_grad()
-    def encode(
-        self,
-        channels: NDArray[np.float32],
-        footprints: NDArray[np.bool_],
-        views: int | None = None,
-    ) -> EncodedImages:
-        """Channels (B, C, P, P) and where there is data (B, P, P), to what points read.
+    def encode(self, channels: NDArray[np.float32], footprints: NDArray[np.bool_]) -> EncodedImages:
+        """Channels (B, C, Q, Q) and where there is data (B, P, P), to what points read.
 
-        views: sides that are looked from; none: as many as the settings say.
+        Images that are larger than the footprints show a margin around them.
         """
         images = torch.from_numpy(channels).to(self._device)
         valid = torch.from_numpy(footprints).to(self._device)
-        maps = self._network.encode(images, valid, views or self.sampling.views)
-        return EncodedImages(maps, footprints)
+        return EncodedImages(self._network.encode(images, valid), footprints)
+
+    @torch.no_grad()
+    def look(self, channels: NDArray[np.float32]) -> tuple[list[Tensor], Tensor | None]:
+        """Features and log intensity of images (B, C, H, W) as a whole, as the network has them."""
+        return self._network.look(torch.from_numpy(channels).to(self._device))
+
+    @torch.no_grad()
+    def window_map(
+        self, levels: list[Tensor], intensity: Tensor | None, footprints: NDArray[np.bool_]
+    ) -> EncodedImages:
+        """Windows (B, P, P), cut out of a look, as what points read."""
+        valid = torch.from_numpy(footprints).to(self._device)
+        return EncodedImages(self._network.window_map(levels, intensity, valid), footprints)
 
     def noise(
         self, count: int, generator: np.random.Generator, attempt: int

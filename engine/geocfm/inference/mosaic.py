@@ -1,8 +1,4 @@
-"""Overlapping windows become one map without seams.
-
-A window's density has mean 1 over its own data, so windows compare only through their levels
-(levels.py): the mean density of each window relative to the others.
-"""
+"""Overlapping windows become one map without seams."""
 
 from __future__ import annotations
 
@@ -58,28 +54,11 @@ class Mosaic:
         """The number of the first row of windows that reaches into a strip."""
         return bisect_right(self.row_starts, strip.row - self.size)
 
-    def windows_over(self, points: NDArray[np.float64]) -> dict[Window, NDArray[np.int64]]:
-        """For every window over some of the points (N, 2): which ones."""
-        found: dict[Window, list[int]] = {}
-        for number, (x, y) in enumerate(points):
-            for row in self._starts_over(self.row_starts, y):
-                for col in self._starts_over(self.col_starts, x):
-                    window = Window(row, col, self.size, self.size)
-                    found.setdefault(window, []).append(number)
-        return {window: np.array(numbers) for window, numbers in sorted(found.items(), key=_place)}
-
-    def _starts_over(self, starts: tuple[int, ...], position: float) -> tuple[int, ...]:
-        return starts[bisect_right(starts, position - self.size) : bisect_right(starts, position)]
-
     def share(self, window: Window, points: NDArray[np.float64]) -> NDArray[np.float64]:
         """The window's part in the blend (N,) at points (N, 2) inside it; all parts sum to 1."""
         col, row = np.floor(points).astype(np.int64).T
         own = self.taper[row - window.row] * self.taper[col - window.col]
         return own / (self.row_sums[row] * self.col_sums[col])
-
-
-def _place(item: tuple[Window, list[int]]) -> tuple[int, int]:
-    return item[0].row, item[0].col
 
 
 def _overlay(starts: Sequence[int], taper: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -92,7 +71,7 @@ def _overlay(starts: Sequence[int], taper: NDArray[np.float64]) -> NDArray[np.fl
 
 @dataclass(frozen=True)
 class MappedWindow:
-    """A window's relative density (..., P, P), level included; zero off its data.
+    """A window's relative density (..., P, P); zero off its data.
 
     Before P, P may come the members of an ensemble and repetitions, which are blended side by side.
     """

@@ -168,7 +168,7 @@ def _log_shares(
 ) -> NDArray[np.float64]:
     """Log (B,) of the share of each image's density on the wanted cells (P, P)."""
     footprints = np.repeat(footprint[None], len(images), axis=0)
-    encoded = predictor.sampler.encode(np.stack(images), footprints, views=1)
+    encoded = predictor.sampler.encode(np.stack(images), footprints)
     logs = encoded.maps.log_density
     if logs is not None:
         there = logs.cpu().double().numpy()[:, wanted]

@@ -19,6 +19,7 @@ from geocfm.inference.flow_sampler import (
     WindowDraws,
     even_noise,
 )
+from geocfm.inference.look import Look, seen_around
 from geocfm.model.checkpoint import Checkpoint
 from geocfm.model.settings import SamplingSettings
 
@@ -88,10 +89,7 @@ class EncodedWindows(EncodedImages):
 
 
 class Predictor:
-    """A checkpoint's first network at work; ``members`` are all of them, each by itself.
-
-    Windows have the training size: GroupNorm makes the features depend on it.
-    """
+    """A checkpoint's first network at work; ``members`` are all of them, each by itself."""
 
     def __init__(
         self,
@@ -120,10 +118,40 @@ class Predictor:
         """Cells of a window's side."""
         return self.card.window_size
 
-    def encode(self, windows: Sequence[Window], views: int | None = None) -> EncodedWindows:
-        """Read the windows and make their features; views as in the sampler."""
-        images = self._reader.read(tuple(windows))
-        encoded = self.sampler.encode(images.channels, images.footprints, views)
+    def encode(self, windows: Sequence[Window]) -> EncodedWindows:
+        """Read the windows, with a margin as in training, and make their features."""
+        margin = self.card.settings.windows.margin
+        images = self._reader.read(tuple(window.grown(margin) for window in windows))
+        inner = [
+            footprint[window.slices_in(window.grown(margin))]
+            for window, footprint in zip(windows, images.footprints, strict=True)
+        ]
+        encoded = self.sampler.encode(images.channels, np.stack(inner))
+        return EncodedWindows(encoded.maps, encoded.footprints, tuple(windows))
+
+    def look(self, window: Window) -> Look:
+        """A part of the grid with all that counts for it around it, in one pass."""
+        network = self.card.settings.network
+        seen = seen_around(window, network, self.layers.grid.window())
+        images = self._reader.read((seen,))
+        levels, intensity = self.sampler.look(images.channels)
+        if intensity is None:
+            raise ValueError("a network without a density head knows windows alone")
+        footprint = np.zeros((window.height, window.width), dtype=np.bool_)
+        inside = window.intersection(seen)
+        if inside is not None:
+            footprint[inside.slices_in(window)] = images.footprints[0][inside.slices_in(seen)]
+        return Look(window, seen, network.stem, levels, intensity, footprint)
+
+    def cut(
+        self, look: Look, windows: Sequence[Window], wanted: NDArray[np.bool_]
+    ) -> EncodedWindows:
+        """Windows of one size within a look, as what points read; nothing is computed again.
+
+        wanted: cells (B, P, P) of theirs that points may lie in, if there is data.
+        """
+        levels, intensity, footprints = look.cut(windows)
+        encoded = self.sampler.window_map(levels, intensity, footprints & wanted)
         return EncodedWindows(encoded.maps, encoded.footprints, tuple(windows))
 
     def warnings(self) -> list[str]:

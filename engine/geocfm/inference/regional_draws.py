@@ -1,239 +1,311 @@
-"""Draws over a region: points that follow the same blended density as the map.
+"""Draws over a region: points that follow the map.
 
-A window proposes points from its own flow, as many as its level and its data ask for; a proposal
-is kept with the window's share in the blend at that place. What remains follows the mosaic's
-density exactly, without making the map.
+The map says how many points fall where. Of a model with a density head, each point's cell is chosen
+from the map; the window around the cell, of those that the grid is divided into anew for every few
+draws, proposes a point of its flow instead, which is anchored on the map's own intensity there. So
+the map decides between windows, and the flow within them.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 
 import numpy as np
+import rasterio
 from numpy.typing import NDArray
 
 from geocfm.errors import UserError
-from geocfm.events import Reporter, Stage
+from geocfm.events import Reporter
 from geocfm.geo.area import Area
-from geocfm.geo.grid import Window
-from geocfm.inference.mosaic import Mosaic
+from geocfm.geo.grid import Grid, Window, bounding_window
+from geocfm.inference.look import Look
 from geocfm.inference.parts import Arrays, Parts
-from geocfm.inference.predictor import Predictor
-from geocfm.inference.region_windows import BATCH, batches_of, region_mosaic
-from geocfm.inference.window_survey import region_levels
+from geocfm.inference.predictor import EncodedWindows, Predictor
+from geocfm.inference.regional_map import RawMap, strip_part
+from geocfm.inference.windowed_map import BATCH, batches_of, window_mosaic, windows_touching
 
-PROBES = 128  # draws per window that tell which share of its density lies on data
-SPARE = 2.0  # propose so much more than evenly spread occurrences would need
+LATTICES = 8  # ways to divide the grid into windows, which the draws take in turn
+SPARE = 1.5  # of windows that are blended: propose so much more than needed
 PASSES = 10
-LEAST = 1000  # points of a member, of which its mean density is told
-THINNING = 2**31  # keeps this chance apart from every window's noise
+CHOOSING, PLACING, THINNING = 2**31, 2**31 + 1, 2**31 + 3  # chance apart from that of the noise
+
+Points = NDArray[np.float64]
+"""(N, 2) as (column, row) of the grid."""
+Progress = Callable[[float], None]
+"""Told which share is done."""
 
 
 @dataclass(frozen=True)
 class Draws:
-    """points (N, 2) as (column, row); draw (N,) from 1; log_relative_density (N,)."""
+    """points (N, 2) as (column, row); draw (N,) from 1; log_relative_density (N,) of the map."""
 
-    points: NDArray[np.float64]
+    points: Points
     draw: NDArray[np.int64]
     log_relative_density: NDArray[np.float64]
 
 
+@dataclass(frozen=True)
+class DrawnMap:
+    """The map that draws follow, and the area it is of, if not all of the grid."""
+
+    raw: RawMap
+    area: Area | None
+
+    def shown(self, grid: Grid) -> Window:
+        """The part of the grid that is mapped."""
+        return grid.window() if self.area is None else self.area.bounds
+
+    def cells(self, grid: Grid, window: Window, footprint: NDArray[np.bool_]) -> NDArray[np.bool_]:
+        """Of a window's cells with data (h, w) those that are mapped."""
+        mapped = np.zeros_like(footprint)
+        inside = window.intersection(self.shown(grid))
+        if inside is not None:
+            here = inside.slices_in(window)
+            mapped[here] = footprint[here] & (True if self.area is None else self.area.mask(inside))
+        return mapped
+
+    def log_relative_density(self, grid: Grid, points: Points) -> NDArray[np.float64]:
+        """Log of the map's value at points, 0 for the mean."""
+        col, row = np.floor(points).astype(np.int64).T
+        shown = self.shown(grid)
+        found = np.empty(len(points))
+        with rasterio.open(self.raw.path) as source:
+            for strip in self.raw.strips:
+                here = (row >= strip.row) & (row < strip.row_stop)
+                if here.any():
+                    at = replace(strip, row=strip.row - shown.row, col=0)
+                    values = source.read(1, window=at.to_rasterio())
+                    found[here] = values[row[here] - strip.row, col[here] - shown.col]
+        return np.log(np.maximum(found / self.raw.mean, 1e-300))
+
+
 def draw_region(
     predictor: Predictor,
-    area: Area | None,
+    mapped: DrawnMap,
     points: int,
     draws: int,
-    combine: str,
     seed: int,
+    tile: int,
     parts: Parts,
     reporter: Reporter,
 ) -> Draws:
-    """``draws`` independent sets of ``points`` occurrences over the predictor's grid.
+    """``draws`` independent sets of ``points`` occurrences over the mapped part of the grid.
 
     Members of an ensemble have an equal part in each of them. What is finished is kept in
-    ``parts``; what is there already is not redone.
+    ``parts``, as the map's strips are; what is there already is not redone.
     """
-    mosaic, windows = region_mosaic(predictor, area)
-    levels = region_levels(*(predictor, mosaic, windows, combine, "kde", seed, parts, reporter))
     wanted = points * draws
-    samplers = [
-        _RegionSampler(member, mosaic, windows, levels.by_member[number], area, seed, parts, number)
-        for number, member in enumerate(predictor.members)
-    ]
-    whose = np.arange(wanted) % len(samplers)
-    chosen = np.empty((wanted, 2))
-    for number, sampler in enumerate(samplers):
-        mine = whose == number
-        _gather(sampler, int(mine.sum()), reporter)
-        shuffle = np.random.default_rng([seed + number, THINNING])
-        chosen[mine] = shuffle.permutation(np.concatenate(sampler.kept))[: mine.sum()]
-    stage = reporter.stage("Densities of the points")
-    logs = [sampler.log_relative_density(chosen, stage) for sampler in samplers]
-    mean = np.logaddexp.reduce(logs, axis=0) - np.log(len(logs))
-    return Draws(chosen, np.repeat(np.arange(1, draws + 1), points), mean)
+    draw = np.repeat(np.arange(draws), points)
+    whose = np.arange(wanted) % len(predictor.members)
+    drawn = np.empty((wanted, 2))
+    local = predictor.card.settings.is_local
+    stage = reporter.stage("Drawing points")
+    for number, member in enumerate(predictor.members):
+        mine = np.flatnonzero(whose == number)
+        if not len(mine):
+            continue
+
+        def progress(share: float, number: int = number) -> None:
+            stage(number + share, len(predictor.members))
+
+        if local:
+            sampler = _IntensityDraws(member, mapped, seed, number, tile, parts)
+            drawn[mine] = sampler.draw(draw[mine], progress)
+        else:
+            blended = _BlendedDraws(member, mapped, seed, number, parts)
+            drawn[mine] = blended.draw(len(mine), progress)
+    stage(len(predictor.members), len(predictor.members))
+    logs = mapped.log_relative_density(predictor.layers.grid, drawn)
+    return Draws(drawn, draw + 1, logs)
 
 
-def _gather(sampler: _RegionSampler, wanted: int, reporter: Reporter) -> None:
-    """Passes over the windows until there are as many points as wanted."""
-    kept_per_rate = float(sampler.shown.height * sampler.shown.width)  # as if all cells had data
-    for number in range(1, PASSES + 1):
-        name = "Drawing points" if number == 1 else f"Drawing points, pass {number}"
-        aim = max(wanted, LEAST) - sampler.found
-        sampler.propose(SPARE * aim / kept_per_rate, reporter.stage(name))
-        if sampler.found >= wanted:
-            return
-        if not sampler.weights:
-            raise UserError(
-                "No cell of the region has data in any layer, so no point can be drawn.",
-                "Check that the rasters and the area of interest overlap.",
-            )
-        kept_per_rate = max(sampler.found, 1) / sampler.rate
-    raise UserError(
-        f"Only {sampler.found} of {wanted} points fell into the area of interest.",
-        "Ask for fewer points, or choose a larger area.",
-    )
-
-
-class _RegionSampler:
-    """Gathers points of one member in passes over the windows, and what their density needs."""
+class _IntensityDraws:
+    """Points of one member whose map is an intensity."""
 
     def __init__(
         self,
         predictor: Predictor,
-        mosaic: Mosaic,
-        windows: list[Window],
-        levels: dict[Window, float],
-        area: Area | None,
+        mapped: DrawnMap,
         seed: int,
-        parts: Parts,
         member: int,
+        tile: int,
+        parts: Parts,
     ) -> None:
-        self._predictor, self._area, self._seed, self._parts = predictor, area, seed, parts
-        self._mosaic, self._windows, self._levels = mosaic, windows, levels
-        self._name = f"member-{member}"
-        self.shown = predictor.layers.grid.window() if area is None else area.bounds
-        self.kept: list[NDArray[np.float64]] = []
-        self.found = 0
-        self.rate = 0.0  # proposals asked for per cell of data, all passes together
-        self.weights: dict[Window, float] = {}  # level times cells with data
-        self._on_data: dict[Window, float] = {}  # share of the window's raw density on data
-        self._mapped_km2 = 0.0
-        self._passes = 0
+        self._predictor, self._mapped, self._parts = predictor, mapped, parts
+        self._seed, self._member, self._tile = seed, member, tile
+        self._grid, self._size = predictor.layers.grid, predictor.window_size
+        self._stem = predictor.card.settings.network.stem
+        self._side = self._size // self._stem * self._stem  # of a square, which windows contain
 
-    def propose(self, rate: float, stage: Stage) -> None:
-        """One pass: every window proposes a Poisson number of points, thinned by the blend."""
+    def draw(self, draw: NDArray[np.int64], progress: Progress) -> Points:
+        """A point (N, 2) for each, of draws (N,)."""
+        cells = self._cells(len(draw))
+        starts = self._starts(cells, draw % LATTICES)
+        points = cells + np.random.default_rng([self._seed, PLACING, self._member]).random(
+            cells.shape
+        )  # where a flow finds no place on data
         done = 0
-        for batch in batches_of(self._windows):
-            stage(done, len(self._windows))
-            name = f"{self._name}-pass-{self._passes}-{batch[0].row}-{batch[0].col}"
+        for tile, mine in self._by_tile(starts):
+            progress(done / len(draw))
+            name = f"drawn-{self._member}-{tile.row}-{tile.col}"
             part = self._parts.load(name)
             if part is None:
-                part = self._propose_batch(batch, rate)
+                part = self._draw_tile(starts[mine], points[mine])
                 self._parts.save(name, **part)
-            self.kept.append(part["points"])
-            self.found += len(part["points"])
-            if not self._passes:
-                self._mapped_km2 += float(part["mapped_km2"].sum())
-                for number in np.nonzero(part["weights"])[0]:
-                    self.weights[batch[number]] = float(part["weights"][number])
-                    self._on_data[batch[number]] = float(part["on_data"][number])
-            done += len(batch)
-        self.rate += rate
-        self._passes += 1
-        stage(len(self._windows), len(self._windows))
+            points[mine] = part["points"]
+            done += len(mine)
+        return points
 
-    def _propose_batch(self, batch: list[Window], rate: float) -> Arrays:
+    def _cells(self, count: int) -> NDArray[np.int64]:
+        """Cells (N, 2) as (column, row), each by itself by the member's own map."""
+        generator = np.random.default_rng([self._seed, CHOOSING, self._member])
+        parts = (strip_part(self._parts, strip) for strip in self._mapped.raw.strips)
+        totals = np.array([float(part["total"][self._member, 0]) for part in parts])
+        counts = generator.multinomial(count, totals / totals.sum())
+        found = []
+        for strip, own in zip(self._mapped.raw.strips, counts.tolist(), strict=True):
+            if own:
+                values = strip_part(self._parts, strip)["values"][self._member, 0]
+                mass = np.nan_to_num(values).astype(np.float64) * self._grid.cell_areas(strip)
+                up_to = np.cumsum(mass)
+                picked = np.searchsorted(up_to, generator.random(own) * up_to[-1], "right")
+                row, col = np.divmod(picked.clip(max=mass.size - 1), strip.width)
+                found.append(np.stack([col + strip.col, row + strip.row], axis=1))
+        cells: NDArray[np.int64] = generator.permutation(np.concatenate(found))
+        return cells
+
+    def _starts(self, cells: NDArray[np.int64], lattice: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Where the square around each cell begins, (row, column), of those the grid falls into."""
+        stem, side = self._stem, self._side
+        generator = np.random.default_rng([self._seed, PLACING])
+        before = stem * generator.integers(0, side // stem, (LATTICES, 2))[lattice]
+        starts: NDArray[np.int64] = (cells[:, ::-1] - before) // side * side + before
+        return starts
+
+    def _by_tile(self, starts: NDArray[np.int64]) -> Iterator[tuple[Window, NDArray[np.int64]]]:
+        """Squares of the grid that windows begin in, and the numbers of their points."""
+        places, number = np.unique(starts // self._tile, axis=0, return_inverse=True)
+        order = np.argsort(number.ravel(), kind="stable")
+        cuts = np.cumsum(np.bincount(number.ravel()))[:-1]
+        for place, mine in zip(places.tolist(), np.split(order, cuts), strict=True):
+            row, col = place[0] * self._tile, place[1] * self._tile
+            yield Window(row, col, self._tile, self._tile), mine
+
+    def _draw_tile(self, starts: NDArray[np.int64], instead: Points) -> Arrays:
+        """Points (N, 2) of squares that begin near each other."""
+        places, number, counts = np.unique(starts, axis=0, return_inverse=True, return_counts=True)
+        squares = [Window(row, col, self._side, self._side) for row, col in places.tolist()]
+        windows = [self._window(square) for square in squares]
+        look = self._look(bounding_window(windows))
+        order = np.argsort(number.ravel(), kind="stable")  # by window
+        points = instead.copy()
+        done = 0
+        for first in range(0, len(windows), BATCH):
+            some = windows[first : first + BATCH]
+            asked = counts[first : first + BATCH].tolist()
+            own = [
+                _cells_of(square, window) for square, window in zip(squares, windows, strict=True)
+            ][first : first + BATCH]
+            encoded = self._predictor.cut(look, some, np.stack(own))
+            drawn = self._predictor.draw(encoded, asked, self._seed, self._member)
+            for image, (window, draws) in enumerate(zip(some, drawn, strict=True)):
+                mine = order[done : done + len(draws.points)]
+                done += len(mine)
+                local = draws.points * self._size
+                col, row = np.floor(local).astype(np.int64).T
+                good = encoded.footprints[image][row, col]
+                points[mine[good]] = local[good] + (window.col, window.row)
+        return {"points": points}
+
+    def _window(self, square: Window) -> Window:
+        """The window that contains a square's part of the grid, on it as far as it is large enough.
+
+        It begins where a cell of the features does.
+        """
+        whole, stem = self._grid.window(), self._stem
+        row, col = (
+            max(0, min(start, -(-(length - self._size) // stem) * stem))
+            for start, length in ((square.row, whole.height), (square.col, whole.width))
+        )
+        return Window(row, col, self._size, self._size)
+
+    def _look(self, window: Window) -> Look:
+        """What the member sees, and only the mapped cells as data."""
+        look = self._predictor.look(window)
+        return replace(look, footprint=self._mapped.cells(self._grid, window, look.footprint))
+
+
+def _cells_of(square: Window, window: Window) -> NDArray[np.bool_]:
+    """Which cells (h, w) of a window lie in a square."""
+    found = np.zeros((window.height, window.width), dtype=np.bool_)
+    inside = square.intersection(window)
+    if inside is not None:
+        found[inside.slices_in(window)] = True
+    return found
+
+
+class _BlendedDraws:
+    """Points of one member whose map is blended from windows.
+
+    A window proposes points of its flow, by its cells with data; a proposal is kept with the
+    window's share in the blend at that place.
+    """
+
+    def __init__(
+        self, predictor: Predictor, mapped: DrawnMap, seed: int, member: int, parts: Parts
+    ) -> None:
+        self._predictor, self._mapped, self._parts = predictor, mapped, parts
+        self._seed, self._member = seed, member
+        self._mosaic = window_mosaic(predictor)
+        self._windows = windows_touching(self._mosaic, mapped.area)
+
+    def draw(self, wanted: int, progress: Progress) -> Points:
+        """So many points (N, 2)."""
+        shown = self._mapped.shown(self._mosaic.grid)
+        found, rate, kept = 0, 0.0, [np.empty((0, 2))]
+        per_rate = float(shown.cells)  # points found by a rate of one: as if all cells had data
+        for number in range(PASSES):
+            asked = SPARE * (wanted - found) / per_rate
+            for batch in batches_of(self._windows):
+                progress(min(1.0, found / wanted))
+                name = f"drawn-{self._member}-{number}-{batch[0].row}-{batch[0].col}"
+                part = self._parts.load(name)
+                if part is None:
+                    part = self._propose(batch, asked, number)
+                    self._parts.save(name, **part)
+                kept.append(part["points"])
+                found += len(part["points"])
+            rate += asked
+            if found >= wanted:
+                shuffle = np.random.default_rng([self._seed, THINNING, self._member])
+                points: Points = shuffle.permutation(np.concatenate(kept))[:wanted]
+                return points
+            per_rate = max(found, 1) / rate
+        raise UserError(
+            f"Only {found} of {wanted} points fell into the area of interest.",
+            "Ask for fewer points, or choose a larger area.",
+        )
+
+    def _propose(self, batch: list[Window], rate: float, number: int) -> Arrays:
         """What windows propose; chance comes from (seed, pass, place), not from other batches."""
-        seeds = [self._seed, THINNING, self._passes, batch[0].row, batch[0].col]
+        seeds = [self._seed, THINNING, self._member, number, batch[0].row, batch[0].col]
         generator = np.random.default_rng(seeds)
         encoded = self._predictor.encode(batch)
-        cells = encoded.footprints.sum(axis=(1, 2))
-        weights = cells * np.array([self._levels[window] for window in batch])
-        asked = generator.poisson(rate * weights)
-        counts = np.where(weights > 0, np.maximum(asked, PROBES), 0)
-        drawn = self._predictor.draw(encoded, counts.tolist(), self._seed, self._passes)
+        counts = generator.poisson(rate * encoded.footprints.sum(axis=(1, 2)))
+        drawn = self._predictor.draw(encoded, counts.tolist(), self._seed, number)
         kept = [np.empty((0, 2))]
-        mapped_km2 = np.zeros(len(batch))
-        for number in np.nonzero(weights)[0]:
-            window = batch[number]
-            mapped = self._mapped_cells(window, encoded.footprints[number])
-            mapped_km2[number] = self._mapped_part_km2(window, mapped)
-            points = _inside(window, mapped, drawn[number].points[: asked[number]])
-            kept.append(points[generator.random(len(points)) < self._mosaic.share(window, points)])
-        on_data = [max(draws.share_on_data, 1 / PROBES) for draws in drawn]
-        return {
-            "points": np.concatenate(kept),
-            "weights": weights,
-            "on_data": np.array(on_data),
-            "mapped_km2": mapped_km2,
-        }
+        for image, window in enumerate(batch):
+            points = self._on_map(encoded, image, drawn[image].points)
+            share = self._mosaic.share(window, points)
+            kept.append(points[generator.random(len(points)) < share])
+        return {"points": np.concatenate(kept)}
 
-    def _mapped_cells(self, window: Window, footprint: NDArray[np.bool_]) -> NDArray[np.bool_]:
-        """Cells of the window that the map shows: on the grid, on data, in the area."""
-        mapped = np.zeros_like(footprint)
-        inside = window.intersection(self._predictor.layers.grid.window())
-        if inside is not None:
-            here = inside.slices_in(window)
-            shown = True if self._area is None else self._area.mask(inside)
-            mapped[here] = footprint[here] & shown
-        return mapped
-
-    def _mapped_part_km2(self, window: Window, mapped: NDArray[np.bool_]) -> float:
-        """The window's part of the mapped area: parts of all windows sum to the whole."""
-        row, col = np.nonzero(mapped)
-        centres = np.stack([col + (window.col + 0.5), row + (window.row + 0.5)], axis=1)
-        sizes = self._predictor.layers.grid.cell_areas(window)
-        km2 = np.broadcast_to(sizes, mapped.shape)[row, col]
-        return float((self._mosaic.share(window, centres) * km2).sum())
-
-    def log_relative_density(
-        self, points: NDArray[np.float64], stage: Stage
-    ) -> NDArray[np.float64]:
-        """Log of the map's value at the points, by the exact density of every window over each."""
-        density = np.zeros(len(points))
-        over = {w: n for w, n in self._mosaic.windows_over(points).items() if w in self.weights}
-        windows = list(over)
-        for first in range(0, len(windows), BATCH):
-            stage(first, len(windows))
-            group = {window: over[window] for window in windows[first : first + BATCH]}
-            name = f"{self._name}-density-{first}"
-            part = self._parts.load(name)
-            if part is None:
-                part = {"density": self._density(points, group)}
-                self._parts.save(name, **part)
-            np.add.at(density, np.concatenate(list(group.values())), part["density"])
-        stage(len(windows), len(windows))
-        grid = self._predictor.layers.grid
-        cells = [Window(int(row), int(col), 1, 1) for col, row in points]
-        km2 = np.array([grid.cell_areas(cell).item() for cell in cells])
-        mean_per_km2 = self.found / self.rate / self._mapped_km2
-        return np.log(np.maximum(density, 1e-300) / km2 / mean_per_km2)
-
-    def _density(
-        self, points: NDArray[np.float64], group: dict[Window, NDArray[np.int64]]
-    ) -> NDArray[np.float64]:
-        """What each window of the group adds to the density at its points, one after another."""
-        encoded = self._predictor.encode(list(group))
-        which = np.concatenate(list(group.values()))
-        image = np.repeat(np.arange(len(group)), [len(numbers) for numbers in group.values()])
-        corners = np.array([(window.col, window.row) for window in group])[image]
-        local = (points[which] - corners) / self._predictor.window_size
-        exact = np.exp(self._predictor.log_density(encoded, local, image))
-        weight = [self._weight(window, points[numbers]) for window, numbers in group.items()]
-        added: NDArray[np.float64] = np.concatenate(weight) * exact
-        return added
-
-    def _weight(self, window: Window, points: NDArray[np.float64]) -> NDArray[np.float64]:
-        """How much the window's exact density counts at points in it."""
-        share = self._mosaic.share(window, points)
-        return share * self.weights[window] / self._on_data[window]
-
-
-def _inside(
-    window: Window, mapped: NDArray[np.bool_], proposals: NDArray[np.float64]
-) -> NDArray[np.float64]:
-    """Proposals (N, 2) in [0, 1]^2 of a window that lie on its mapped cells, on the grid."""
-    local = proposals * window.width
-    col, row = np.floor(local).astype(np.int64).T
-    points: NDArray[np.float64] = local[mapped[row, col]] + (window.col, window.row)
-    return points
+    def _on_map(self, encoded: EncodedWindows, image: int, proposals: Points) -> Points:
+        """Proposals (N, 2) in [0, 1]^2 of a window that lie on mapped cells, on the grid."""
+        window, footprint = encoded.windows[image], encoded.footprints[image]
+        mapped = self._mapped.cells(self._mosaic.grid, window, footprint)
+        local = proposals * window.width
+        col, row = np.floor(local).astype(np.int64).T
+        points: Points = local[mapped[row, col]] + (window.col, window.row)
+        return points

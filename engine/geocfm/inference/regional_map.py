@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -11,16 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from geocfm.errors import UserError
-from geocfm.events import Reporter, Stage
+from geocfm.events import Stage
 from geocfm.geo.area import Area
-from geocfm.geo.grid import Window
+from geocfm.geo.grid import Grid, Window
 from geocfm.geo.writing import ensure_complete, open_raster_for_blocks
-from geocfm.inference.density import DENSITIES
-from geocfm.inference.mosaic import MappedWindow, Mosaic, blend
 from geocfm.inference.parts import Arrays, Parts
-from geocfm.inference.predictor import Predictor
-from geocfm.inference.region_windows import batches_of, region_mosaic
-from geocfm.inference.window_survey import region_levels
 
 UNIT = "relative density, 1 = regional mean"
 MEANING = (
@@ -32,99 +27,42 @@ DENSITY = "relative density"
 VARIATION, INFORMATION = "coefficient of variation", "mutual information"
 MONTE_CARLO = "Monte-Carlo error"
 
+Values = NDArray[np.float32]
+"""Densities per cell (members, repetitions, h, w), up to a factor for each member; NaN: no data."""
+
+
+class MapSource(Protocol):
+    """What a map is made from: GeoCFM's intensity, or densities of windows that are blended."""
+
+    @property
+    def grid(self) -> Grid:
+        """The grid that is mapped."""
+
+    def strips(self, shown: Window) -> list[Window]:
+        """The shown part of the grid from top to bottom, as it will be finished."""
+
+    def values(self, strips: Sequence[Window], first: int, stage: Stage) -> Iterator[Values]:
+        """The strips' densities, from the ``first`` one on."""
+
 
 @dataclass(frozen=True)
 class RawMap:
     """A map on disk before its scale is known: divide band 1 by ``mean`` for relative density.
 
     bands: what the raster holds; beside the density its uncertainty, if there is an ensemble, and
-    its Monte-Carlo error, if it was repeated. combine: how its windows were put side by side, if
-    they are a flow's. warnings: what to know before comparing its parts.
+    its Monte-Carlo error, if it was repeated. strips: those that it was made from.
     """
 
     path: Path
     mean: float
     area_km2: float
-    windows: int
     bands: tuple[str, ...] = (DENSITY,)
-    combine: str | None = None
-    warnings: tuple[str, ...] = ()
-
-
-class WindowDensities(Protocol):
-    """Densities of windows that make a map: GeoCFM's, or those of a method it is compared with."""
-
-    @property
-    def mosaic(self) -> Mosaic:
-        """How windows cover the grid."""
-
-    @property
-    def windows(self) -> list[Window]:
-        """Those that are mapped, row by row."""
-
-    def of(self, batch: list[Window]) -> Iterator[MappedWindow]:
-        """The densities of some windows of one row, in their order."""
-
-
-class FlowDensities:
-    """GeoCFM's own, at each window's level: (members, repetitions, P, P).
-
-    Repetitions differ by their chance alone, and tell the Monte-Carlo error of densities from
-    draws.
-    """
-
-    def __init__(
-        self,
-        predictor: Predictor,
-        area: Area | None,
-        combine: str,
-        density: str,
-        seed: int,
-        parts: Parts,
-        reporter: Reporter,
-        repetitions: int = 1,
-    ) -> None:
-        self.mosaic, self.windows = region_mosaic(predictor, area)
-        self._predictor, self._seed, self._repetitions = predictor, seed, repetitions
-        self._density = DENSITIES[density]
-        levels = region_levels(
-            *(predictor, self.mosaic, self.windows, combine, density, seed, parts, reporter)
-        )
-        self._levels, self.warnings = levels.by_member, levels.warnings()
-
-    def of(self, batch: list[Window]) -> Iterator[MappedWindow]:
-        """Densities that depend on the seed and the window alone."""
-        found, footprints = [], np.zeros((0, 0, 0), dtype=np.bool_)
-        for member, levels in zip(self._predictor.members, self._levels, strict=True):
-            encoded = member.encode(batch)
-            footprints = encoded.footprints
-            scale = np.array([levels[window] for window in batch])[:, None, None]
-            for stream in range(self._repetitions):
-                densities = self._density(member, encoded, self._seed, stream)
-                found.append(scale * np.stack(densities))
-        shape = (len(self._levels), self._repetitions, *footprints.shape)
-        together = np.stack(found).reshape(shape)
-        for number, (window, footprint) in enumerate(zip(batch, footprints, strict=True)):
-            yield MappedWindow(window, together[:, :, number], footprint)
-
-
-def map_windows(densities: WindowDensities, first_row: int, stage: Stage) -> Iterator[MappedWindow]:
-    """The windows' densities in their order from a row on, skipping windows without data."""
-    done, total = 0, len(densities.windows)
-    for batch in batches_of(densities.windows):
-        if batch[0].row >= first_row:
-            stage(done, total)
-            for number, mapped in enumerate(densities.of(batch)):
-                stage(done + number, total)
-                if mapped.footprint.any():
-                    yield mapped
-        done += len(batch)
-    stage(total, total)
+    strips: tuple[Window, ...] = ()
 
 
 def write_raw_map(
     path: Path,
-    densities: WindowDensities,
+    source: MapSource,
     area: Area | None,
     parts: Parts,
     stage: Stage,
@@ -135,35 +73,44 @@ def write_raw_map(
     Finished strips of the map are kept in ``parts``; those that are there already are not redone.
     temperature: the exponent of the density, which is then scaled anew.
     """
-    grid = densities.mosaic.grid
+    grid = source.grid
     shown = grid.window() if area is None else area.bounds
-    strips = [strip for strip in densities.mosaic.strips() if strip.intersection(shown)]
-    _finish_strips(densities, area, strips, parts, stage)
-    area_km2 = sum(float(_strip(parts, strip)["area_km2"]) for strip in strips)
+    strips = source.strips(shown)
+    _finish_strips(source, area, strips, parts, stage)
+    area_km2 = sum(float(strip_part(parts, strip)["area_km2"]) for strip in strips)
     if not area_km2:
         raise UserError(
             "No cell of the region has data in any layer, so there is nothing to map.",
             "Check that the rasters and the area of interest overlap.",
         )
-    total = sum(_strip(parts, strip)["total"] for strip in strips)  # (members, repetitions)
+    total = sum(strip_part(parts, strip)["total"] for strip in strips)  # (members, repetitions)
     means = np.asarray(total).mean(axis=1) / area_km2
     bands = _bands(np.asarray(total).shape)
     mapped, cells, summed = 0.0, 0, 0.0
     with open_raster_for_blocks(path, grid.subgrid(shown), count=len(bands)) as raster:
         for strip in strips:
-            inside = strip.intersection(shown)
-            assert inside is not None
-            values = _assembled(_strip(parts, strip)["values"], means)
+            values = _assembled(strip_part(parts, strip)["values"], means)
             values[0] **= np.float32(temperature)
             valid = np.isfinite(values[0])
-            km2 = np.broadcast_to(grid.cell_areas(inside), valid.shape)
+            km2 = np.broadcast_to(grid.cell_areas(strip), valid.shape)
             mapped += float((values[0][valid] * km2[valid]).sum(dtype=np.float64))
             cells += int(valid.sum())
             summed += float(values[0][valid].sum(dtype=np.float64))
-            place = Window(inside.row - shown.row, inside.col - shown.col, *valid.shape)
+            place = Window(strip.row - shown.row, strip.col - shown.col, *valid.shape)
             raster.write(values, window=place.to_rasterio())
     ensure_complete(path, [(cells, summed)])
-    return RawMap(path, mapped / area_km2, area_km2, len(densities.windows), bands)
+    return RawMap(path, mapped / area_km2, area_km2, bands, tuple(strips))
+
+
+def strip_part(parts: Parts, strip: Window) -> Arrays:
+    """A finished strip.
+
+    values (members, repetitions, h, w) per km2, total (members, repetitions), area_km2.
+    """
+    part = parts.load(_part_name(strip))
+    if part is None:
+        raise RuntimeError(f"the strip {strip} of the map is missing")
+    return part
 
 
 def _bands(shape: tuple[int, ...]) -> tuple[str, ...]:
@@ -197,39 +144,19 @@ def _assembled(values: NDArray[np.float32], means: NDArray[np.float64]) -> NDArr
     return np.stack(found).astype(np.float32)
 
 
-def _strip(parts: Parts, strip: Window) -> Arrays:
-    part = parts.load(_part_name(strip))
-    if part is None:
-        raise RuntimeError(f"the strip {strip} of the map is missing")
-    return part
-
-
 def _finish_strips(
-    densities: WindowDensities,
-    area: Area | None,
-    strips: list[Window],
-    parts: Parts,
-    stage: Stage,
+    source: MapSource, area: Area | None, strips: list[Window], parts: Parts, stage: Stage
 ) -> None:
     """Make the strips that are missing; they are finished in order, so from the first one on."""
-    missing = next((strip for strip in strips if parts.load(_part_name(strip)) is None), None)
-    if missing is None:
+    there = [parts.load(_part_name(strip)) is not None for strip in strips]
+    if all(there):
         return
-    mosaic = densities.mosaic
-    grid = mosaic.grid
-    shown = grid.window() if area is None else area.bounds
-    first = mosaic.first_row_into(missing)
-    mapped = map_windows(densities, mosaic.row_starts[first], stage)
-    for strip, values in blend(mosaic, mapped, first):
-        inside = strip.intersection(shown)
-        if inside is None or strip.row < missing.row:
-            continue
-        values = values[(..., *inside.slices_in(strip))]
+    first = there.index(False)
+    grid = source.grid
+    for strip, values in zip(strips[first:], source.values(strips, first, stage), strict=True):
         if area is not None:
-            values = np.where(area.mask(inside), values, np.float32(np.nan))
-        if values.ndim == 2:  # of a method without members and repetitions
-            values = values[None, None]
-        cells = np.broadcast_to(grid.cell_areas(inside), values.shape[-2:])
+            values = np.where(area.mask(strip), values, np.float32(np.nan))
+        cells = np.broadcast_to(grid.cell_areas(strip), values.shape[-2:])
         valid = np.isfinite(values[0, 0])
         parts.save(
             _part_name(strip),
@@ -240,4 +167,4 @@ def _finish_strips(
 
 
 def _part_name(strip: Window) -> str:
-    return f"rows-{strip.row}"
+    return f"rows-{strip.row}-{strip.row_stop}"

@@ -137,6 +137,8 @@ class ModelCard(_Card):
             f"with geocfm {self.versions.get('geocfm', '?')}.",
             f"Learned from {seen} occurrences in {self.occurrences.source}{filters}.",
             _describe_effort(self.occurrences.effort),
+            self.searched(),
+            *self._reach(),
             *[f"Layer {text}" for text in columns],
             f"Grid: {self.grid.height} rows x {self.grid.width} columns, cell size {cell:g}, "
             f"{self.grid.name}; "
@@ -146,6 +148,40 @@ class ModelCard(_Card):
             *self._ensemble(),
             "To apply it, give rasters for these layers by name; the map is relative density, "
             "not the probability of a deposit.",
+        ]
+
+    def searched(self) -> str:
+        """The ground that counted as evenly searched, in a sentence."""
+        poor = (
+            "ground where nobody has looked is rated low, whatever it holds; a model trained with "
+            "--positive-only does not do this."
+        )
+        if not self.settings.is_local:
+            return (
+                "Searched ground: each window that is mapped counts as evenly searched, and all "
+                "windows as equally rich, since nothing tells how they compare."
+            )
+        if self.settings.training.ground == "region":
+            return f"Searched ground: all training tiles count as evenly searched, so {poor}"
+        if self.settings.network.process:
+            return (
+                "Searched ground: the network learned from the surroundings of known occurrences "
+                "alone, but it corrects a Poisson process of single cells, for which all training "
+                f"tiles count as evenly searched: {poor}"
+            )
+        return (
+            f"Searched ground: only the {self.window_size} cells around known occurrences count as "
+            "evenly searched; districts without any have said nothing, and their density is what "
+            "their layers let one expect."
+        )
+
+    def _reach(self) -> list[str]:
+        if not self.settings.is_local:
+            return []
+        reach = self.settings.network.reach
+        return [
+            f"One intensity over the whole region: what it says of a cell depends on the layers "
+            f"up to {reach} cells around it, and on nothing else."
         ]
 
     def _ensemble(self) -> list[str]:

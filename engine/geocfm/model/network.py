@@ -5,7 +5,6 @@ Ours may have a density head as well, and then be what that density's closed-for
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, replace
 
 import torch
@@ -14,10 +13,9 @@ from torch.nn import functional
 
 from geocfm.model.anchor import Anchor, anchor_flow, make_anchor
 from geocfm.model.process import CellProcess
-from geocfm.model.score import PixelScore, log_density, log_mass, make_unet
+from geocfm.model.score import PixelScore, log_density, make_unet
 from geocfm.model.seeding import seeded
 from geocfm.model.settings import NetworkSettings, Settings
-from geocfm.model.views import from_view, view_of
 
 TIME_SCALE = 1000.0  # sinusoids of raw t in [0, 1] would be nearly constant
 LONGEST_PERIOD = 10_000.0
@@ -37,9 +35,8 @@ class FeatureMap:
     cells: tuple[int, int]  # (h, w)
     pixels: tuple[int, int]  # (H, W)
     cell: int = 1
-    log_density: Tensor | None = None  # (B, H, W) of the density head
-    log_mass: Tensor | None = None  # (B,) of the same: what windows compare by
-    log_count: Tensor | None = None  # (B,) occurrences expected in a window
+    log_intensity: Tensor | None = None  # (B, H, W) of the density head
+    log_density: Tensor | None = None  # (B, H, W) the same, normalised within each window
     anchor: Anchor | None = None
     coarser: tuple[FeatureMap, ...] = ()  # levels below, if the head reads them too
 
@@ -49,6 +46,13 @@ def _feature_map(
 ) -> FeatureMap:
     rows = features.permute(0, 2, 3, 1).reshape(-1, features.shape[1]).float()
     return FeatureMap(rows, context, (features.shape[2], features.shape[3]), pixels, cell)
+
+
+def _inside(images: Tensor, margin: int, cell: int, size: tuple[int, int]) -> Tensor:
+    """What of images (..., h, w), with cells of so many pixels, lies within a margin of pixels."""
+    first = margin // cell
+    height, width = (-(-length // cell) for length in size)
+    return images[..., first : first + height, first : first + width]
 
 
 def mean_features(features: Tensor) -> Tensor:
@@ -164,66 +168,66 @@ class VelocityNetwork(nn.Module):
         self.head = make(inputs, settings.head_width, settings.head_depth)
         if settings.process:
             self.process = CellProcess(channels)
-        if settings.count:
-            self.count = nn.Linear(settings.features, 1).requires_grad_(False)
 
-    def encode(
-        self, images: Tensor, footprints: Tensor | None = None, views: int = 1
-    ) -> FeatureMap:
+    def encode(self, images: Tensor, footprints: Tensor | None = None) -> FeatureMap:
         """Geo-images (B, C, H, W) to what the points read; once per window.
 
-        footprints: (B, H, W), where there is data; none: everywhere.
-        views: so many sides the windows are looked at from, for the mean of their densities.
+        footprints: (B, h, w), where there is data; none: everywhere. If the images are larger, they
+        show a margin around windows of h x w, which is seen and then cut off.
         """
-        levels = self.unet.pyramid(images.contiguous(memory_format=torch.channels_last))
-        features = levels[0]
-        height, width = images.shape[-2:]
-        logs, mass, count, anchor = None, None, None, None
-        process = self.process(images) if self.settings.process else None
+        levels, intensity = self.look(images)
         if footprints is None:
             footprints = torch.ones_like(images[:, 0], dtype=torch.bool)
-        if process is not None:
-            count = log_mass(process, footprints)
-        elif self.settings.count:
-            share = footprints.float().mean(dim=(1, 2))
-            count = self.count(mean_features(features)).squeeze(1) + share.log()
+        height, width = footprints.shape[-2:]
+        margin = (images.shape[-1] - width) // 2
+        inner = [
+            _inside(level, margin, self.settings.stem * 2**number, (height, width))
+            for number, level in enumerate(levels)
+        ]
+        return self.window_map(
+            inner,
+            None if intensity is None else _inside(intensity, margin, 1, (height, width)),
+            footprints,
+        )
+
+    def look(self, images: Tensor) -> tuple[list[Tensor], Tensor | None]:
+        """Features (B, D, h, w), with those of coarser levels if the head reads them, and the log
+        intensity (B, H, W) if there is a density head; both of the whole images (B, C, H, W)."""
+        images = images.contiguous(memory_format=torch.channels_last)
+        levels = self.unet.pyramid(images)
+        intensity: Tensor | None = None
         if self.settings.density:
-            logits = self.score(features, images.shape[-2:])
-            logits = logits if process is None else logits + process
-            logs = log_density(logits, footprints)
-            mass = log_mass(logits.detach(), footprints)
-            for view in range(1, views):
-                logs = torch.logaddexp(logs, self._density_from(images, footprints, process, view))
-            logs = logs - math.log(views)
-        if self.settings.anchor and logs is not None:
-            cell, variance = self.settings.anchor, self.settings.anchor_variance
-            anchor = make_anchor(logs.detach().exp(), cell, variance, self.scale)
+            intensity = self.score(levels[0], images.shape[-2:])
+            if self.settings.process:
+                intensity = intensity + self.process(images)
+        return (levels if self.settings.levels == "all" else levels[:1]), intensity
+
+    def window_map(
+        self, levels: list[Tensor], intensity: Tensor | None, footprints: Tensor
+    ) -> FeatureMap:
+        """What the points of windows read, of what a look found in them."""
+        features, *below = levels
+        height, width = footprints.shape[-2:]
+        logs, anchor = None, None
+        if intensity is not None:
+            logs = log_density(intensity, footprints)
+            if self.settings.anchor:
+                cell, variance = self.settings.anchor, self.settings.anchor_variance
+                anchor = make_anchor(logs.detach().exp(), cell, variance, self.scale)
         context = self._context(features.float())
         coarser: list[FeatureMap] = []
-        if self.settings.levels == "all":
-            for number, (project, level) in enumerate(zip(self.coarser, levels[1:], strict=True)):
-                cell = self.settings.stem * 2 ** (number + 1)
-                read = functional.silu(project(level))
-                coarser.append(_feature_map(read, context, (height, width), cell))
+        for number, level in enumerate(below):
+            cell = self.settings.stem * 2 ** (number + 1)
+            read = functional.silu(self.coarser[number](level))
+            coarser.append(_feature_map(read, context, (height, width), cell))
         finest = _feature_map(features, context, (height, width), self.settings.stem)
         return replace(
             finest,
+            log_intensity=intensity,
             log_density=logs,
-            log_mass=mass,
-            log_count=count,
             anchor=anchor,
             coarser=tuple(coarser),
         )
-
-    def _density_from(
-        self, images: Tensor, footprints: Tensor, process: Tensor | None, view: int
-    ) -> Tensor:
-        """Log density (B, H, W) by a look from another side; the process has none."""
-        cell = self.settings.stem
-        seen = view_of(images, view, cell)
-        features = self.unet(seen.contiguous(memory_format=torch.channels_last))
-        score = from_view(self.score(features, seen.shape[-2:]), view, cell)
-        return log_density(score if process is None else score + process, footprints)
 
     def _context(self, features: Tensor) -> Tensor:
         """What the head knows of the window as a whole: (B, D), or (B, ATTENTIONS * D)."""

@@ -1,4 +1,4 @@
-"""A score for every pixel: the paper's encoder with a 1x1 convolution instead of the flow."""
+"""A score for every pixel: the paper's encoder with a linear head instead of the flow."""
 
 from __future__ import annotations
 
@@ -14,28 +14,43 @@ from geocfm.model.unet import UNet
 
 def make_unet(channels: int, settings: NetworkSettings) -> UNet:
     """The encoder that the flow and the scores share."""
-    return UNet(channels, settings.width, settings.depth, settings.features, settings.stem)
+    return UNet(
+        *(channels, settings.width, settings.depth, settings.features, settings.stem),
+        norm=settings.norm,
+    )
 
 
-class PixelScore(nn.Conv2d):
-    """A logit per pixel: each cell of the features has one for every pixel in it.
+class PixelScore(nn.Module):
+    """A logit per pixel: one for each cell of the features, and how its pixels differ from it.
 
-    The stem put the pixels' values into channels, so the cell knows them apart. One logit a cell,
-    interpolated between, would round off what is narrower than a cell: 0.2 nats on thin arcs.
+    A cell's own logit, interpolated between cells, rounds off what is narrower than a cell: 0.2
+    nats on thin arcs. The stem put the pixels' values into channels, so the features know them
+    apart; but a logit of its own for each pixel of a cell leaves a lattice, since on even ground
+    its pixels would differ by chance. So pixels differ by what sets their cell apart from those
+    around it, which on even ground is nothing.
     At first all logits are 0: a new head says nothing, and what it corrects stays as it is.
     """
 
     def __init__(self, settings: NetworkSettings) -> None:
-        super().__init__(settings.features, settings.stem**2, 1)
+        super().__init__()
+        self.cells = nn.Conv2d(settings.features, 1, 1)
+        self.pixels = nn.Conv2d(settings.features, settings.stem**2, 1, bias=False)
         self._stem = settings.stem
         for parameter in self.parameters():
             nn.init.zeros_(parameter)
 
-    def forward(self, features: Tensor, size: torch.Size) -> Tensor:  # type: ignore[override]
+    def forward(self, features: Tensor, size: torch.Size) -> Tensor:
         """Features (B, D, h, w) to logits (B, H, W) of the pixels."""
         with full_precision(features.device):  # a likelihood is a difference of logits
-            logits = functional.pixel_shuffle(super().forward(features.float()), self._stem)
-        return logits[:, 0, : size[0], : size[1]]
+            features = features.float()
+            bordered = functional.pad(features, (1, 1, 1, 1), mode="replicate")
+            around = functional.avg_pool2d(bordered, 3, stride=1)
+            pixels = functional.pixel_shuffle(self.pixels(features - around), self._stem)
+            cells = functional.interpolate(
+                self.cells(features), scale_factor=self._stem, mode="bilinear", align_corners=False
+            )
+            logits: Tensor = (cells + pixels)[:, 0, : size[0], : size[1]]
+        return logits
 
 
 class ScoreNetwork(nn.Module):
@@ -49,8 +64,8 @@ class ScoreNetwork(nn.Module):
 
     def forward(self, images: Tensor) -> Tensor:
         """Geo-images (B, C, H, W) to logits (B, H, W)."""
-        features = self.unet(images.contiguous(memory_format=torch.channels_last))
-        logits: Tensor = self.score(features, images.shape[-2:])
+        images = images.contiguous(memory_format=torch.channels_last)
+        logits: Tensor = self.score(self.unet(images), images.shape[-2:])
         return logits
 
 
@@ -65,7 +80,7 @@ def log_density(logits: Tensor, footprints: Tensor) -> Tensor:
 
 
 def log_mass(logits: Tensor, footprints: Tensor) -> Tensor:
-    """Log (B,) of what the softmax divides by: images compare by it, up to a constant."""
+    """Log (B,) of the intensity that images hold: of what a softmax over each divides by."""
     return _masked(logits, footprints).flatten(1).logsumexp(dim=1)
 
 

@@ -15,7 +15,6 @@ from geocfm.errors import UserError
 from geocfm.mistakes import explain, nearest_name
 
 SMALLEST_WINDOW = 16  # cells
-MOST_VIEWS = 8  # the turns and mirrors of a square
 CENTRED_SCALE = math.sqrt(12.0)  # a uniform window then has unit variance, as the base has
 
 
@@ -36,6 +35,11 @@ class NetworkSettings(_Settings):
     width: int = Field(16, ge=8, multiple_of=8, description="channels of the finest UNet level")
     depth: int = Field(3, ge=1, le=4, description="how often the UNet halves the resolution")
     features: int = Field(32, ge=1, description="channels of the feature map the points read")
+    norm: Literal["position", "group"] = Field(
+        "group",
+        description="position: channels are normalised at each place, so that features depend on "
+        "what lies around it alone; group: GroupNorm over the window, as in the paper",
+    )
     time_dim: int = Field(64, ge=2, multiple_of=2, description="size of the time embedding")
     head: Literal["residual", "mlp"] = "residual"
     head_width: int = Field(128, ge=1)
@@ -55,7 +59,10 @@ class NetworkSettings(_Settings):
     levels: Literal["finest", "all"] = Field(
         "finest", description="of the UNet, whose features the head reads at a point"
     )
-    density: bool = Field(False, description="a density head: softmax over the pixels with data")
+    density: bool = Field(
+        False,
+        description="a density head: log intensity of every pixel, one function of the ground",
+    )
     anchor: int = Field(
         0,
         ge=0,
@@ -66,14 +73,10 @@ class NetworkSettings(_Settings):
     anchor_variance: float = Field(
         1 / 6, gt=0, le=1, description="of such a cell, in its own area: how far cells blend"
     )
-    process: bool = Field(
+    process: bool | None = Field(
         False,
-        description="a Poisson process of single cells, which the density head corrects and which "
-        "tells how many occurrences a window holds",
-    )
-    count: bool = Field(
-        False,
-        description="models from before the process tell that from the mean features of a window",
+        description="a Poisson process of single cells, which the density head corrects; none: "
+        "where few occurrences are known",
     )
 
     @model_validator(mode="after")
@@ -87,6 +90,11 @@ class NetworkSettings(_Settings):
                 "An anchor needs centred coordinates: set network.coordinates=centred, or "
                 "network.anchor=0."
             )
+        if self.density and self.norm != "position":
+            raise ValueError(
+                "A density head tells one intensity over the whole region: set "
+                "network.norm=position, or network.density=false."
+            )
         if self.process and not self.density:
             raise ValueError(
                 "A density head corrects the process: set network.density=true, or "
@@ -98,6 +106,22 @@ class NetworkSettings(_Settings):
                 f"may be {SMALLEST_WINDOW} at most."
             )
         return self
+
+    @property
+    def period(self) -> int:
+        """Pixels after which the cells of the coarsest level, and so all cells, repeat."""
+        return self.stem * 2**self.depth
+
+    @property
+    def reach(self) -> int:
+        """Pixels around a pixel beyond which nothing counts for its features and its logit.
+
+        Two 3 x 3 convolutions on every level down and up, an interpolation from each level to the
+        one above and in the density head, and that a pixel may lie anywhere in its cell.
+        """
+        cells = [self.stem * 2**level for level in range(self.depth + 1)]
+        down, up = 2 * sum(cells), 2 * sum(cells[:-1]) + sum(cells[1:])
+        return down + up + cells[0] + cells[-1]
 
 
 class WindowSettings(_Settings):
@@ -120,6 +144,13 @@ class WindowSettings(_Settings):
     standardise: Literal["region", "window"] = Field(
         "region", description="statistics of the training tiles, or of each window by itself"
     )
+    margin: int = Field(
+        0,
+        ge=0,
+        le=1024,
+        description="cells around a window that the network sees too, but learns nothing on; a "
+        "multiple of the network's coarsest cell",
+    )
     positions: Literal["exact", "counts"] = Field(
         "exact", description="counts: one count per cell, spread over the cell anew at every use"
     )
@@ -136,6 +167,17 @@ class TrainingSettings(_Settings):
     )
     minutes: float | None = Field(None, gt=0)
     batch: int = Field(8, ge=1, description="windows in a step")
+    ground: Literal["window", "region"] = Field(
+        "window",
+        description="what a density is normalised over, as if all of it had been searched alike: "
+        "each window with occurrences by itself, or all training tiles",
+    )
+    empty: int = Field(
+        8,
+        ge=1,
+        description="further windows in a step, anywhere on the training tiles, if the ground is "
+        "the region",
+    )
     optimiser: Literal["adamw", "muon"] = Field(
         "adamw", description="muon: weight matrices by Muon, the rest by Adam"
     )
@@ -186,13 +228,6 @@ class SamplingSettings(_Settings):
     lateness: float = Field(
         0.0, ge=0, le=20, description="steps shorten towards t = 1 by exp(-lateness); 0: all equal"
     )
-    views: int = Field(
-        1,
-        ge=1,
-        le=MOST_VIEWS,
-        description="sides a window is looked at from, if there is a density head: its density is "
-        "the mean of theirs",
-    )
     points: int = Field(500, ge=1, description="points of a draw")
     noise: Literal["independent", "even"] = Field(
         "independent",
@@ -213,6 +248,25 @@ class Settings(_Settings):
     training: TrainingSettings = TrainingSettings()
     sampling: SamplingSettings = SamplingSettings()
 
+    @model_validator(mode="after")
+    def _fit_together(self) -> Settings:
+        if self.windows.margin % self.network.period:
+            raise ValueError(
+                f"windows.margin must be a multiple of {self.network.period}, the cells of the "
+                "network's coarsest level (network.stem * 2^network.depth)."
+            )
+        if self.training.ground == "region" and not self.network.density:
+            raise ValueError(
+                "Only a density head compares windows: set network.density=true, or "
+                "training.ground=window."
+            )
+        return self
+
+    @property
+    def is_local(self) -> bool:
+        """Whether the density is one function of the ground, and no window's own."""
+        return self.network.density and self.windows.standardise == "region"
+
 
 _PAPER_WINDOWS = WindowSettings(
     size=128,
@@ -228,12 +282,13 @@ _PAPER_WINDOWS = WindowSettings(
 )
 
 # Thirty late steps of Euler: docs/benchmarks.md, "Ten minutes against sixty".
-_OUR_SAMPLING = SamplingSettings(solver="euler", steps=30, lateness=2.0, views=4, noise="even")
+_OUR_SAMPLING = SamplingSettings(solver="euler", steps=30, lateness=2.0, noise="even")
 
 PRESETS: dict[str, Settings] = {
     "quick": Settings(
         preset="quick",
         network=NetworkSettings(
+            norm="position",
             stem=4,
             width=32,
             depth=2,
@@ -250,6 +305,7 @@ PRESETS: dict[str, Settings] = {
     "full": Settings(
         preset="full",
         network=NetworkSettings(
+            norm="position",
             stem=2,
             width=64,
             features=128,

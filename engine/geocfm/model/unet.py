@@ -1,23 +1,44 @@
-"""The image encoder F of the paper (Eq. 8): geo-images (B, C, H, W) to features (B, D, H, W)."""
+"""The image encoder F of the paper (Eq. 8): geo-images (B, C, H, W) to features (B, D, H, W).
+
+With GroupNorm, as the paper has it, what a pixel's features are depends on the whole image. With
+channels normalised at each place by themselves they depend on what lies around the pixel alone:
+the encoder is one function of the ground, wherever an image of it begins and ends.
+"""
 
 from __future__ import annotations
+
+from typing import Literal
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
 GROUPS = 8
+Norm = Literal["position", "group"]
+
+
+class PositionNorm(nn.LayerNorm):
+    """LayerNorm over the channels of each place of (B, C, H, W)."""
+
+    def forward(self, images: Tensor) -> Tensor:
+        """The same shape; at once where channels lie last in memory."""
+        return super().forward(images.permute(0, 2, 3, 1)).permute(0, 3, 1, 2)
+
+
+def make_norm(kind: Norm, channels: int) -> nn.Module:
+    """The normalisation of so many channels."""
+    return nn.GroupNorm(GROUPS, channels) if kind == "group" else PositionNorm(channels)
 
 
 class ResidualBlock(nn.Module):
-    """Two 3x3 convolutions with GroupNorm and SiLU, and a skip (1x1 where the width changes)."""
+    """Two normalised 3x3 convolutions with SiLU, and a skip (1x1 where the width changes)."""
 
-    def __init__(self, channels_in: int, channels_out: int) -> None:
+    def __init__(self, channels_in: int, channels_out: int, norm: Norm) -> None:
         super().__init__()
         self.first = nn.Conv2d(channels_in, channels_out, 3, padding=1)
-        self.first_norm = nn.GroupNorm(GROUPS, channels_out)
+        self.first_norm = make_norm(norm, channels_out)
         self.second = nn.Conv2d(channels_out, channels_out, 3, padding=1)
-        self.second_norm = nn.GroupNorm(GROUPS, channels_out)
+        self.second_norm = make_norm(norm, channels_out)
         self.skip: nn.Module = (
             nn.Identity()
             if channels_in == channels_out
@@ -36,21 +57,33 @@ class UNet(nn.Module):
 
     Upsampling goes to the size of the skip, because 220 = 8 * 27.5 does not come back by doubling.
     With a ``stem`` of s the finest level has cells of s x s pixels, whose values become channels:
-    (B, C, H, W) to (B, D, ceil(H / s), ceil(W / s)).
+    (B, C, H, W) to (B, D, ceil(H / s), ceil(W / s)), or a few more with norms of each place.
     """
 
-    def __init__(self, channels: int, width: int, depth: int, features: int, stem: int = 1) -> None:
+    def __init__(
+        self,
+        channels: int,
+        width: int,
+        depth: int,
+        features: int,
+        stem: int = 1,
+        norm: Norm = "group",
+    ) -> None:
         super().__init__()
         self.stem = stem
+        # with whole cells of all levels, each is twice as large as the one above, wherever it ends
+        self._whole = stem * 2**depth if norm == "position" else stem
         channels *= stem**2
         widths = [width * 2**level for level in range(depth + 1)]
         inputs = [channels, *widths[:-1]]
-        self.down = nn.ModuleList(ResidualBlock(i, o) for i, o in zip(inputs, widths, strict=True))
+        self.down = nn.ModuleList(
+            ResidualBlock(i, o, norm) for i, o in zip(inputs, widths, strict=True)
+        )
         self.project = nn.ModuleList(
             nn.Conv2d(widths[level + 1], widths[level], 1) for level in range(depth)
         )
         self.up = nn.ModuleList(
-            ResidualBlock(2 * widths[level], widths[level]) for level in range(depth)
+            ResidualBlock(2 * widths[level], widths[level], norm) for level in range(depth)
         )
         self.final = nn.Conv2d(width, features, 1)
 
@@ -77,11 +110,11 @@ class UNet(nn.Module):
 
     def _cells(self, images: Tensor) -> Tensor:
         """Pixels as channels of the cells they lie in; the border is repeated to fill the last."""
-        if self.stem == 1:
-            return images
         height, width = images.shape[-2:]
-        beyond = (0, -width % self.stem, 0, -height % self.stem)
+        beyond = (0, -width % self._whole, 0, -height % self._whole)
         if any(beyond):
             images = functional.pad(images, beyond, mode="replicate")
+        if self.stem == 1:
+            return images
         cells = functional.pixel_unshuffle(images, self.stem)
         return cells.contiguous(memory_format=torch.channels_last)

@@ -54,7 +54,7 @@ def run_memory(job: MemoryJob, place: Workplace, reporter: Reporter) -> None:
     # models and maps of its own, lest it replace the user's in that folder
     with tempfile.TemporaryDirectory(prefix="memory-", dir=job.out) as folder:
         steps = measure_memory(
-            *(Path(folder), job.size, job.layers, job.iterations, job.windows, job.whole), reporter
+            *(Path(folder), job.size, job.layers, job.iterations, job.mapped, job.whole), reporter
         )
     (result,) = results_of(job)
     content = {

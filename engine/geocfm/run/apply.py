@@ -18,12 +18,12 @@ from geocfm.geo.area import Area, read_area
 from geocfm.geo.grid import Grid, Window
 from geocfm.geo.rasters import Layer, Stack, grid_like, layer_grid
 from geocfm.geo.writing import Band, open_raster_for_blocks, write_cog, write_points
-from geocfm.inference.density import choose_density
 from geocfm.inference.experience_map import OUTSIDE, ExperienceMap, OutsideTally
 from geocfm.inference.layer_likeness import doubts_about_layers
+from geocfm.inference.model_map import map_source
 from geocfm.inference.parts import Parts
 from geocfm.inference.predictor import Predictor
-from geocfm.inference.regional_draws import draw_region
+from geocfm.inference.regional_draws import DrawnMap, draw_region
 from geocfm.inference.regional_map import (
     DENSITY,
     INFORMATION,
@@ -31,12 +31,10 @@ from geocfm.inference.regional_map import (
     MONTE_CARLO,
     UNIT,
     VARIATION,
-    FlowDensities,
     RawMap,
     write_raw_map,
 )
-from geocfm.inference.window_survey import choose_combination
-from geocfm.job import ApplyingJob, MapJob, MappingJob, RegionJob, SampleJob
+from geocfm.job import ApplyingJob, MapJob, RegionJob, SampleJob
 from geocfm.layer_spec import gdal_name
 from geocfm.model.checkpoint import ModelCard, load_checkpoint
 from geocfm.model.device import choose_device
@@ -94,6 +92,11 @@ class Application:
     def grid(self) -> Grid:
         """The region's grid."""
         return self.predictor.layers.grid
+
+    @property
+    def shown(self) -> Window:
+        """The part of it that is mapped, which is that around the area if there is one."""
+        return self.grid.window() if self.area is None else self.area.bounds
 
 
 @dataclass(frozen=True)
@@ -208,7 +211,7 @@ def run_map(job: MapJob, place: Workplace, reporter: Reporter) -> None:
                 "Train it again, with --ensemble 3 for the disagreement of three networks.",
             )
         repetitions = REPETITIONS if job.monte_carlo_error else 1
-        raw = raw_map(work, work.area, job, place, reporter, repetitions)
+        raw = raw_map(work, job.seed, place, reporter, job.temperature, repetitions)
         tags = _tags(work.card, place.provenance)
         write_cog(
             raw.path,
@@ -226,8 +229,8 @@ def run_map(job: MapJob, place: Workplace, reporter: Reporter) -> None:
     for name, path in beside.items():
         place.deliver(name, path)
     place.deliver("map.tif", job.out)
-    reporter.note(f"{raw.area_km2:,.0f} km2 mapped from {raw.windows} windows.")
-    reporter.report("map", {"area_km2": raw.area_km2, "windows": raw.windows})
+    reporter.note(f"{raw.area_km2:,.0f} km2 mapped.")
+    reporter.report("map", {"area_km2": raw.area_km2})
     reporter.wrote("prospectivity", job.out, f"prospectivity map ({UNIT})")
     if job.uncertainty:
         reporter.wrote("uncertainty", job.uncertainty, "how the members of the ensemble disagree")
@@ -255,7 +258,7 @@ def _write_uncertainty(
             "where the layers lie outside what it has seen. Train with --ensemble 3 for more."
         )
     predictor, area = work.predictor, work.area
-    shown = work.grid.window() if area is None else area.bounds
+    shown = work.shown
     seen = ExperienceMap(
         work.experience, predictor.encoder, work.stack, predictor.window_size, area
     )
@@ -304,66 +307,57 @@ def _write_bands(
 
 def raw_map(
     work: Application,
-    area: Area | None,
-    job: MappingJob,
+    seed: int,
     place: Workplace,
     reporter: Reporter,
+    temperature: float = 1.0,
     repetitions: int = 1,
 ) -> RawMap:
     """The model's map in the work folder, before its scale is known."""
-    network = work.card.settings.network
-    density = choose_density(job.density, network)
-    if repetitions > 1 and density != "kde":
+    if repetitions > 1 and work.card.settings.is_local:
         raise UserError(
-            "Only a map from draws has a Monte-Carlo error.", "Add --density kde, or leave it out."
+            "This model's map has no Monte-Carlo error: it is one pass of the network, without any "
+            "draws.",
+            "Leave out --monte-carlo-error; --uncertainty tells where an ensemble disagrees.",
         )
     members = 1 + len(work.card.others)
-    ensure_mapping_fits(work.card, work.grid, work.device, members * repetitions)
-    shown = work.grid.window() if area is None else area.bounds
+    tile = ensure_mapping_fits(work.card, work.grid, work.device, members * repetitions)
+    shown = work.shown
     if not place.continued:  # else a part of it is there already
         cells = shown.height * shown.width * members * repetitions
         ensure_room(place.folder.parent, map_disk_bytes(cells), "The map")
-    parts = Parts(place.folder / MAP_PARTS)
-    combine = choose_combination(job.combine, network)
-    densities = FlowDensities(
-        work.predictor,
-        area,
-        combine,
-        density,
-        job.seed,
-        parts,
-        reporter,
-        repetitions,
+    source = map_source(work.predictor, work.area, seed, tile, repetitions)
+    return write_raw_map(
+        place.folder / "raw.tif",
+        source,
+        work.area,
+        Parts(place.folder / MAP_PARTS),
+        reporter.stage("Mapping"),
+        temperature,
     )
-    raw = write_raw_map(
-        place.folder / "raw.tif", densities, area, parts, reporter.stage("Mapping"), job.temperature
-    )
-    return replace(raw, combine=combine, warnings=densities.warnings)
 
 
 def run_sample(job: SampleJob, place: Workplace, reporter: Reporter) -> None:
     """Draws of plausible occurrences, as points."""
     with applying(job, reporter) as work:
         points = job.points or work.card.settings.sampling.points
-        shown = work.grid.window() if work.area is None else work.area.bounds
-        ensure_drawing_fits(work.card, work.grid, shown, points, job.draws, work.device)
+        tile = ensure_drawing_fits(work.card, work.grid, points, job.draws, work.device)
         if not place.continued:
             ensure_room(place.folder.parent, draws_disk_bytes(points * job.draws), "The result")
         drawn = draw_region(
             work.predictor,
-            work.area,
+            DrawnMap(raw_map(work, job.seed, place, reporter), work.area),
             points,
             job.draws,
-            choose_combination(job.combine, work.card.settings.network),
             job.seed,
-            Parts(place.folder / "draws"),
+            tile,
+            Parts(place.folder / MAP_PARTS),
             reporter,
         )
         description = (
             "Plausible occurrences drawn from the learned density. draw: number of the independent "
-            "draw; log_relative_density: natural logarithm of the relative density at the point "
-            "(0 = regional mean), the exact density of the flow. Where a model has a density head, "
-            "the map shows that head's density by default, on which the flow is anchored."
+            "draw; log_relative_density: natural logarithm of the map's relative density in the "
+            "point's cell (0 = regional mean)."
         )
         name = f"points{job.out.suffix}"
         write_points(

@@ -37,6 +37,7 @@ from geocfm.events import Reporter
 from geocfm.inference.flow_sampler import FlowSampler
 from geocfm.inference.parts import Arrays, Parts
 from geocfm.inference.regional_map import write_raw_map
+from geocfm.inference.windowed_map import BlendedWindows
 from geocfm.model.checkpoint import ModelCard
 from geocfm.model.settings import Settings
 from geocfm.run.learn import describe_budget
@@ -239,7 +240,7 @@ class BaselineWork:
         settings |= baseline.settings()
         raw = write_raw_map(
             self._folder(name) / "raw.tif",
-            BaselineDensities(baseline, self.region),
+            BlendedWindows(BaselineDensities(baseline, self.region)),
             None,
             Parts(self._folder(name) / "strips"),
             reporter.stage(f"Mapping {baseline.title}"),

@@ -59,7 +59,7 @@ def run_evaluate(job: EvaluateJob, place: Workplace, reporter: Reporter) -> None
         others = choose_baselines(job, compared, place, reporter)
         if not job.skip_importance:
             ensure_importance_fits(work, occurrences)
-        raw = raw_map(work, None, job, place, reporter)
+        raw = raw_map(work, job.seed, place, reporter, job.temperature)
         evaluation = evaluate_map(raw, grid, occurrences.points, split, work.training_grid)
         others = others.measured(evaluation, reporter)
         beside = others.beside
@@ -115,7 +115,6 @@ def run_evaluate(job: EvaluateJob, place: Workplace, reporter: Reporter) -> None
             warnings=(
                 *occurrences.warnings,
                 *filter(None, [work.learned.doubt]),
-                *raw.warnings,
                 *work.predictor.warnings(),
             ),
             pooled=pooled,

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -22,14 +22,14 @@ from geocfm.evaluation.evaluate import Evaluation, evaluate_map
 from geocfm.evaluation.rates import RateCurve, rate_curve
 from geocfm.events import Reporter
 from geocfm.geo.writing import open_raster_for_blocks
-from geocfm.inference.density import choose_density
+from geocfm.inference.model_map import map_source
 from geocfm.inference.parts import Parts
 from geocfm.inference.predictor import Predictor
-from geocfm.inference.regional_map import FlowDensities, RawMap, write_raw_map
-from geocfm.inference.window_survey import choose_combination
+from geocfm.inference.regional_map import RawMap, write_raw_map
 from geocfm.model.checkpoint import Checkpoint, ModelCard
 from geocfm.model.network import VelocityNetwork
 from geocfm.model.settings import Settings
+from geocfm.run.needs import ensure_mapping_fits
 from geocfm.training.members import ensemble_of, fit_member
 from geocfm.training.resume import Snapshot
 
@@ -41,29 +41,12 @@ OUT_OF_FOLD = (
 
 
 @dataclass(frozen=True)
-class Way:
-    """How maps are made of windows; auto: as ``geocfm map`` does by default."""
-
-    combine: str = "auto"
-    density: str = "auto"
-
-    @property
-    def name(self) -> str:
-        """For files."""
-        return "raw" if self == Way() else f"raw-{self.combine}-{self.density}"
-
-
-@dataclass(frozen=True)
 class CrossValidation:
-    """The out-of-fold map, how well it finds all occurrences, and the steps that were best.
-
-    others: maps of the same networks made in other ways.
-    """
+    """The out-of-fold map, how well it finds all occurrences, and the steps that were best."""
 
     raw: RawMap
     rates: RateCurve | None
     best_iterations: tuple[int, ...]
-    others: dict[Way, RawMap] = field(default_factory=dict)
 
     @property
     def iterations(self) -> int:
@@ -110,7 +93,6 @@ def cross_validate(
     device: torch.device,
     folder: Path,
     reporter: Reporter,
-    other_ways: Sequence[Way] = (),
 ) -> CrossValidation:
     """Train on all folds but one, map that one, and so with each; put the maps together.
 
@@ -118,7 +100,7 @@ def cross_validate(
     """
     splits = folds_of(region, folds)
     best: list[int] = []
-    maps: dict[Way, list[RawMap]] = {way: [] for way in (Way(), *other_ways)}
+    maps: list[RawMap] = []
     for number, split in enumerate(splits):
         fold = region.with_split(split)
         own = folder / f"fold-{number + 1}"
@@ -132,14 +114,9 @@ def cross_validate(
             best.append(snapshot.iteration)
             networks.append(_network(snapshot, described, device))
         checkpoint = Checkpoint(tuple(networks), card(fold, snapshot))
-        for way, found in maps.items():
-            found.append(_map(checkpoint, fold, way, seed, own, device, reporter, number + 1))
-    raw, *others = (
-        out_of_fold(folder / f"folds-{way.name}.tif", region, splits, found)
-        for way, found in maps.items()
-    )
-    by_way = dict(zip(other_ways, others, strict=True))
-    return CrossValidation(raw, pooled_rates(raw, region), tuple(best), by_way)
+        maps.append(_map(checkpoint, fold, seed, own, device, reporter, number + 1))
+    raw = out_of_fold(folder / "folds.tif", region, splits, maps)
+    return CrossValidation(raw, pooled_rates(raw, region), tuple(best))
 
 
 def read_pooled_rates(figures: Path, card: ModelCard) -> RateCurve | None:
@@ -195,28 +172,18 @@ def _network(snapshot: Snapshot, card: ModelCard, device: torch.device) -> Veloc
 def _map(
     checkpoint: Checkpoint,
     region: Region,
-    way: Way,
     seed: int,
     folder: Path,
     device: torch.device,
     reporter: Reporter,
     number: int,
 ) -> RawMap:
-    settings = checkpoint.card.settings
-    parts = Parts(folder / f"strips-{way.name}")
-    predictor = Predictor(checkpoint, region, settings.sampling, device)
-    densities = FlowDensities(
-        predictor,
-        None,
-        choose_combination(way.combine, settings.network),
-        choose_density(way.density, settings.network),
-        seed,
-        parts,
-        reporter,
-    )
-    said = "" if way == Way() else f", {way.combine} by {way.density}"
-    stage = reporter.stage(f"Mapping fold {number}{said}")
-    return write_raw_map(folder / f"{way.name}.tif", densities, None, parts, stage)
+    card = checkpoint.card
+    tile = ensure_mapping_fits(card, region.grid, device, len(checkpoint.networks))
+    predictor = Predictor(checkpoint, region, card.settings.sampling, device)
+    source = map_source(predictor, None, seed, tile)
+    stage = reporter.stage(f"Mapping fold {number}")
+    return write_raw_map(folder / "raw.tif", source, None, Parts(folder / "strips"), stage)
 
 
 def out_of_fold(path: Path, region: Region, splits: list[Split], maps: list[RawMap]) -> RawMap:
@@ -238,4 +205,4 @@ def out_of_fold(path: Path, region: Region, splits: list[Split], maps: list[RawM
             total += float((values[valid] * km2[valid]).sum(dtype=np.float64))
             area_km2 += float(km2[valid].sum())
             raster.write(values, 1, window=block.to_rasterio())
-    return RawMap(path, total / max(area_km2, 1e-300), area_km2, maps[0].windows)
+    return RawMap(path, total / max(area_km2, 1e-300), area_km2)

@@ -83,10 +83,32 @@ def choose_settings(job: LearningJob, *, accelerated: bool) -> Settings:
     if isinstance(job, TrainJob | FoldsJob) and (job.minutes or job.iterations):
         changes["training.minutes"] = str(job.minutes)
         changes["training.iterations"] = str(job.iterations)
+    if isinstance(job, TrainJob):
+        changes |= _searched_ground(job)
     settings = change_settings(choose_preset(job.preset, accelerated=accelerated), changes)
     if settings.training.minutes is None and settings.training.iterations is None:
         raise UserError("Training would never end.", "Give --minutes or --iterations.")
     return settings
+
+
+def _searched_ground(job: TrainJob) -> dict[str, str]:
+    """The settings that say which ground counts as searched, if the job does."""
+    if not job.positive_only and job.ground == "auto":
+        return {}
+    if job.preset.startswith("paper-"):
+        raise UserError(
+            f"The preset {job.preset} knows windows alone: it has no ground to choose.",
+            "Leave out --ground and --positive-only, or use the preset quick or full.",
+        )
+    if not job.positive_only:
+        return {"training.ground": job.ground}
+    if job.ground == "region":
+        raise UserError(
+            "--ground region counts ground without occurrences as searched, and --positive-only "
+            "does not.",
+            "Leave one of them out.",
+        )
+    return {"training.ground": "window", "network.process": "false"}
 
 
 @dataclass(frozen=True)
@@ -226,7 +248,10 @@ def run_train(job: TrainJob, place: Workplace, reporter: Reporter) -> None:
         with _open_log(log_file, place.provenance, afresh=earlier is None) as log:
             try:
                 source = RegionBatches(ensemble[0].region, settings.training, job.seed)
-                loss = partial(flow_loss, density_weight=settings.training.density_weight)
+                training = settings.training
+                loss = partial(
+                    flow_loss, density_weight=training.density_weight, ground=training.ground
+                )
                 result = train(
                     *(source, network, loss, settings.training, device, reporter, log),
                     save=lambda state: save_state(place.folder, state),

@@ -21,11 +21,11 @@ from geocfm.data.scan import CACHE_BYTES
 from geocfm.data.synthetic_training import CHANNELS, MOST_WORKERS
 from geocfm.data.windows import BLOCK, WindowPlan, plan_windows
 from geocfm.errors import UserError
-from geocfm.geo.grid import Grid, Window
+from geocfm.geo.grid import Grid
 from geocfm.geo.layers import CACHE_MB
 from geocfm.inference.density import DRAWS_PER_WINDOW
-from geocfm.inference.region_windows import BATCH, OVERLAP, window_step
 from geocfm.inference.regional_draws import SPARE
+from geocfm.inference.windowed_map import BATCH, OVERLAP, window_step
 from geocfm.model.checkpoint import ModelCard
 from geocfm.model.network import ATTENTIONS, VelocityNetwork
 from geocfm.model.settings import SMALLEST_WINDOW, NetworkSettings, Settings, TrainingSettings
@@ -43,9 +43,12 @@ IMAGE_COPIES = 6  # of a batch: as read, stacked, channels last, the next, and o
 LATTICE_CELL = 90  # bytes per stride x stride cell: footprint, counts, starts and their sums
 TILE = 300  # bytes of a tile as a Window with its role
 TILE_LAYER = 24  # bytes of a layer's statistics in a tile
-WINDOW = 300  # bytes of a window of the mosaic as a Window with its level
-LEVELLED = 2 * 8 * (2 * OVERLAP + 1) ** 2  # bytes of what a window shares with its neighbours
+WINDOW = 200  # bytes of a window of the mosaic as a Window
 GENERATED_CELL = 160  # bytes of a cell of a synthetic image while it is made
+LARGEST_TILE, SMALLEST_TILE = 1536, 192  # cells along the side of what is mapped in one pass
+TILE_SHARE = 0.5  # of the free memory that it may take
+MOST_OF_A_TILE = 900_000_000  # bytes: larger ones save little, as margins are a small part then
+STRIP_COPIES = 6  # of a row of tiles: as found, in cells of the area, saved, assembled to bands
 DRAWN_POINT = 600  # bytes of a point from its proposal to the written file, without the network
 
 MAP_DISK = FLOAT * (1 + 1 + 4 / 3)  # bytes of a cell: finished strips, raw map, COG with overviews
@@ -103,38 +106,35 @@ def training_bytes(settings: Settings, channels: int, window: int, points: int) 
     return FIRST_USE + FLOAT * int(pixels + points * each + weights)
 
 
-def mapping_bytes(settings: Settings, channels: int, window: int, batch: int = BATCH) -> int:
-    """Peak of mapping a batch of windows, on the network's device."""
+def looking_bytes(settings: Settings, channels: int, side: int) -> int:
+    """Peak of looking at a square of so many cells a side, margin included, in one pass."""
+    return _applying_bytes(settings, channels, side**2, 0)
+
+
+def windows_bytes(settings: Settings, channels: int, window: int, batch: int = BATCH) -> int:
+    """Peak of mapping a batch of windows by draws, on the network's device."""
     each = _moving_point_numbers(settings.network, window)
-    return _applying_bytes(settings, channels, window, batch, batch * DRAWS_PER_WINDOW * each)
+    return _applying_bytes(settings, channels, batch * window**2, batch * DRAWS_PER_WINDOW * each)
 
 
 def mosaic_bytes(grid: Grid, window: int, maps: int = 1) -> int:
-    """Main memory of a map: its list of windows, and the row of windows that is being blended.
+    """Main memory of a map by windows: their list, and the row of them that is being blended.
 
     maps: how many are blended side by side.
     """
     rows, columns = _windows_along(grid.height, window), _windows_along(grid.width, window)
     blended = window * max(grid.width, window) * (3 * 8 + 24 // OVERLAP) * maps  # double precision
     batch = window**2 * (min(BATCH, columns) * (2 + 16 * maps) + 40)  # densities and footprints
-    return rows * columns * (WINDOW + LEVELLED) + blended + batch
+    return rows * columns * WINDOW + blended + batch
 
 
-def drawing_bytes(
-    settings: Settings, channels: int, window: int, grid: Grid, shown: Window, wanted: int
-) -> int:
-    """Peak of drawing ``wanted`` points in the ``shown`` part, on the network's device.
+def drawing_bytes(settings: Settings, channels: int, window: int, wanted: int) -> int:
+    """Peak of moving points in a batch of windows, on the network's device.
 
-    The windows of a batch propose points all over themselves, then tell the exact density of
-    those that were kept, of which each lies in so many windows.
+    At worst all ``wanted`` points lie in them.
     """
-    touching = math.ceil((shown.width + window) / window_step(window))
-    batch = min(BATCH, touching, _windows_along(grid.width, window))  # within a row of windows
-    covered = window**2 / (shown.height * shown.width)  # by one window, of what is shown
-    proposed = SPARE * wanted * batch * covered * _moving_point_numbers(settings.network, window)
-    over = min(BATCH * covered, OVERLAP**2)  # windows of a batch over a point
-    judged = wanted * over * _judging_point_numbers(settings.network, window)
-    return _applying_bytes(settings, channels, window, batch, int(max(proposed, judged)))
+    each = _moving_point_numbers(settings.network, window)
+    return _applying_bytes(settings, channels, BATCH * window**2, int(SPARE * wanted) * each)
 
 
 def map_disk_bytes(cells: int) -> int:
@@ -221,25 +221,15 @@ def _moving_point_numbers(network: NetworkSettings, window: int) -> int:
     return max(5 * features, head, _anchor_numbers(network, window))
 
 
-def _judging_point_numbers(network: NetworkSettings, window: int) -> int:
-    """Per point, for the gradient by its place alone, which the exact density needs."""
-    layers = 3 * network.head_depth + 4 if network.head == "residual" else network.head_depth + 3
-    features = _levels_read(network) * network.features
-    head = 6 * features + _head_inputs(network) + layers * network.head_width
-    return head + 2 * _anchor_numbers(network, window)
-
-
 def _weights(network: NetworkSettings, channels: int) -> int:
     with torch.device("meta"):  # shapes without numbers
         described = VelocityNetwork(channels, network)
     return sum(parameter.numel() for parameter in described.parameters())
 
 
-def _applying_bytes(
-    settings: Settings, channels: int, window: int, batch: int, point_numbers: int
-) -> int:
-    """The larger of making a batch's features and moving points by them."""
-    network, pixels = settings.network, batch * window**2
+def _applying_bytes(settings: Settings, channels: int, pixels: int, point_numbers: int) -> int:
+    """The larger of making the features of so many pixels, and moving points by them."""
+    network = settings.network
     encoding = pixels * (_applying_numbers(network) + channels * (IMAGE_COPIES - 1))
     moving = pixels * network.features / network.stem**2 + point_numbers
     return FIRST_PASS + FLOAT * int(max(encoding, moving) + _weights(network, channels))
@@ -308,16 +298,18 @@ def ensure_learning_fits(
     )
 
 
-def ensure_mapping_fits(card: ModelCard, grid: Grid, device: torch.device, maps: int = 1) -> None:
-    """Refuse a map whose windows, or whose row of windows, cannot be held.
+def ensure_mapping_fits(card: ModelCard, grid: Grid, device: torch.device, maps: int = 1) -> int:
+    """Refuse a map that cannot be held; give the side of what is looked at in one pass.
 
     maps: how many are made side by side, of an ensemble's members for instance.
     """
     ensure_readable(grid, SMALLER_REGION)
+    if card.settings.is_local:
+        return _tile_side(card, grid, device, maps)
 
     def needs(window: int) -> Needs:
         batch = min(BATCH, _windows_along(grid.width, window))
-        network = mapping_bytes(card.settings, card.channels, window, batch)
+        network = windows_bytes(card.settings, card.channels, window, batch)
         return Needs(mosaic_bytes(grid, window, maps), network)
 
     sizes = _halves(card.window_size, SMALLEST_WINDOW)
@@ -328,6 +320,23 @@ def ensure_mapping_fits(card: ModelCard, grid: Grid, device: torch.device, maps:
         ((f"a model trained with --window {size}", needs(size)) for size in sizes),
         otherwise=SMALLER_REGION,
     )
+    return card.window_size
+
+
+def _tile_side(card: ModelCard, grid: Grid, device: torch.device, maps: int) -> int:
+    """The largest side that leaves most of the memory to others; the map does not depend on it."""
+    margin = 2 * (card.settings.network.reach + card.settings.network.period)
+
+    def needs(side: int) -> Needs:
+        strips = side * grid.width * FLOAT * maps * STRIP_COPIES
+        return Needs(strips, looking_bytes(card.settings, card.channels, side + margin))
+
+    for side in _halves(LARGEST_TILE, SMALLEST_TILE):
+        needed, available = needs(side).tightest(device)
+        if needed <= TILE_SHARE * available and needs(side).network <= MOST_OF_A_TILE:
+            return side
+    _refuse(needs(SMALLEST_TILE), device, "The map", otherwise=SMALLER_REGION)
+    return SMALLEST_TILE
 
 
 def ensure_region_fits(card: ModelCard, grid: Grid, points: Points, otherwise: str) -> None:
@@ -376,17 +385,20 @@ def ensure_benchmark_fits(
 
 
 def ensure_drawing_fits(
-    card: ModelCard, grid: Grid, shown: Window, points: int, draws: int, device: torch.device
-) -> None:
-    """Refuse draws that cannot be held. shown: the whole grid, or the bounds of an area."""
-    ensure_readable(grid, SMALLER_REGION)
+    card: ModelCard, grid: Grid, points: int, draws: int, device: torch.device
+) -> int:
+    """Refuse draws that cannot be held; give the side of what is looked at in one pass."""
+    tile = ensure_mapping_fits(card, grid, device, 1 + len(card.others))
     window = card.window_size
-    mosaic = mosaic_bytes(grid, window)
 
     def needs(points: int, draws: int) -> Needs:
         wanted = points * draws
-        network = drawing_bytes(card.settings, card.channels, window, grid, shown, wanted)
-        return Needs(mosaic + wanted * DRAWN_POINT, network)
+        network = drawing_bytes(card.settings, card.channels, window, wanted)
+        if card.settings.is_local:
+            margin = 2 * (card.settings.network.reach + card.settings.network.period)
+            around = tile + window + margin
+            network += looking_bytes(card.settings, card.channels, around)
+        return Needs(wanted * DRAWN_POINT, network)
 
     _refuse(
         needs(points, draws),
@@ -396,6 +408,7 @@ def ensure_drawing_fits(
         ((f"--points {fewer}", needs(fewer, draws)) for fewer in _halves(points, 1)),
         otherwise="Use fewer --points and --draws, or a model trained with a smaller --window.",
     )
+    return tile
 
 
 def _refuse(

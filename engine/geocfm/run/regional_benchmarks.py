@@ -1,9 +1,11 @@
-"""Benchmarks of regional maps: ways to combine windows, and methods by cross-validation."""
+"""Benchmarks of regional maps: against a known truth, and of methods by cross-validation."""
 
 from __future__ import annotations
 
 import json
+import time
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,78 +14,91 @@ import rasterio
 from numpy.typing import NDArray
 
 from geocfm.benchmark_job import FoldsJob, MosaicJob
-from geocfm.data.preflight import inspect_region
+from geocfm.data.preflight import Preflight, inspect_region
 from geocfm.data.region import Region
 from geocfm.data.split import Split
 from geocfm.evaluation.baselines import BASELINES, Effort
-from geocfm.evaluation.benchmark.mosaics import (
-    MosaicScore,
-    held_out_cells,
-    mosaic_maps,
-    score_map,
-)
-from geocfm.evaluation.benchmark.tables import NOTHING, Cell, Group, Row, Table
+from geocfm.evaluation.benchmark.mosaics import MosaicScore, held_out_cells, score_map
+from geocfm.evaluation.benchmark.tables import Cell, Group, Row, Table
 from geocfm.evaluation.capture import REPORTED_SHARES
 from geocfm.evaluation.comparison import Difference, paired_difference
 from geocfm.evaluation.evaluate import Evaluation
 from geocfm.evaluation.region_baselines import BaselineDensities, RegionImages
 from geocfm.events import Reporter
+from geocfm.geo.grid import Grid
 from geocfm.inference.parts import Parts
 from geocfm.inference.regional_map import RawMap, write_raw_map
+from geocfm.inference.windowed_map import BlendedWindows
 from geocfm.job import MapJob, SynthJob, TrainJob, baseline_names
-from geocfm.model.checkpoint import ModelCard
+from geocfm.model.checkpoint import ModelCard, load_card
 from geocfm.model.device import choose_device
+from geocfm.model.settings import Settings, change_settings
 from geocfm.results import TRUTH, results_of
-from geocfm.run.apply import applying
-from geocfm.run.folds import Way, cross_validate, evaluate_out_of_fold, folds_of, out_of_fold
+from geocfm.run.folds import cross_validate, evaluate_out_of_fold, folds_of, out_of_fold
 from geocfm.run.learn import choose_settings, make_card, open_region
 from geocfm.run.workplace import Workplace
 from geocfm.training.resume import Snapshot
 
 SHARES = REPORTED_SHARES[1:]  # of the area: 5, 10 and 20 %
 FLOW, FLOW_TITLE = "geocfm", "GeoCFM"
-OTHER_WAYS = {
-    Way("average", "head"): "windows by average",
-    Way("consistent", "head"): "windows by consistent",
-    Way("head", "head"): "windows by head",
-    Way("auto", "kde"): "densities from draws (kde)",
+GROUNDS = {"window": "windows with occurrences", "region": "all training tiles"}
+VARIANTS: dict[str, list[str]] = {
+    f"{said} searched, {'with' if process else 'without'} process": [
+        f"training.ground={ground}",
+        f"network.process={str(process).lower()}",
+    ]
+    for ground, said in GROUNDS.items()
+    for process in (False, True)
 }
+"""Settings by title: the ground that counts as searched, and what the network begins with."""
 TRUTHS = {"intensity": "the truth", "bayes": "what can be known"}  # rasters of a synthetic region
 
 
 def run_mosaic(job: MosaicJob, place: Workplace, reporter: Reporter) -> None:
-    """Make the region, train on it, and hold every way of combining windows against its truth."""
+    """Make the region, train on it, and hold the map against its truth."""
     from geocfm.run import run_job  # which knows this job too
 
     region = job.out / "region"
     run_job(SynthJob(size=job.size, bodies=job.bodies, seed=job.seed, out=region), reporter)
     layers = [str(region / f"{name}.tif") for name in ("magnetics", "geochemistry")]
-    model = job.out / "model.safetensors"
-    trained = TrainJob(
-        raster=layers,
-        occurrences=region / "occurrences.gpkg",
-        minutes=job.minutes,
-        iterations=job.iterations,
-        window=job.window,
-        seed=job.seed,
-        out=model,
-    )
-    run_job(trained, reporter)
-    applied = MapJob(checkpoint=model, raster=layers, seed=job.seed, out=job.out / "map.tif")
-    densities = [job.density] if job.density != "all" else ["head", "kde", "exact"]
     found: dict[str, list[MosaicScore]] = {name: [] for name in TRUTHS}
-    with applying(applied, reporter) as work:
-        truths = {name: _read(region / TRUTH / f"{name}.tif") for name in TRUTHS}
-        held_out = held_out_cells(work.predictor, Split.from_card(work.card.split))
-        for shown in mosaic_maps(work.predictor, densities, place.folder / "maps", reporter):
-            for name, truth in truths.items():
-                found[name].append(score_map(shown, truth, held_out))
+    truths = {name: _read(region / TRUTH / f"{name}.tif") for name in TRUTHS}
+    for number, (title, settings) in enumerate(variants(job.variants).items()):
+        model = job.out / f"model{number or ''}.safetensors"
+        mapped = model.with_suffix(".tif")
+        trained = TrainJob(
+            raster=layers,
+            occurrences=region / "occurrences.gpkg",
+            minutes=job.minutes,
+            iterations=job.iterations,
+            window=job.window,
+            seed=job.seed,
+            settings=settings,
+            skip_report=True,
+            out=model,
+        )
+        run_job(trained, reporter)
+        start = time.monotonic()
+        run_job(MapJob(checkpoint=model, raster=layers, out=mapped), reporter)
+        seconds = time.monotonic() - start
+        card = load_card(model)
+        held_out = held_out_cells(
+            Grid.from_dict(card.grid.model_dump()), Split.from_card(card.split)
+        )
+        for name, truth in truths.items():
+            found[name].append(score_map(title, seconds, _read(mapped), truth, held_out))
     tables = [
-        _mosaic_table(f"Windows side by side, against {TRUTHS[name]}", scores)
-        for name, scores in found.items()
+        _mosaic_table(f"The map against {TRUTHS[name]}", scores) for name, scores in found.items()
     ]
     content = {name: [asdict(score) for score in scores] for name, scores in found.items()}
     _write(job, place, tables, content, reporter)
+
+
+def variants(asked: str) -> dict[str, list[str]]:
+    """Settings of GeoCFM by title: as the preset has them, or all variants too."""
+    return {FLOW_TITLE: []} | (
+        {f"{FLOW_TITLE}, {t}": s for t, s in VARIANTS.items()} if asked == "all" else {}
+    )
 
 
 def _read(path: Path) -> NDArray[np.float64]:
@@ -93,8 +108,8 @@ def _read(path: Path) -> NDArray[np.float64]:
 
 def _mosaic_table(title: str, scores: list[MosaicScore]) -> Table:
     headings = (
-        *("how", "KL ↓", "KL, held-out tiles ↓", "rank correlation ↑"),
-        *("capture area ↑", "capture area, held-out ↑", "seconds"),
+        *("model", "KL ↓", "KL, held-out tiles ↓", "rank correlation ↑"),
+        *("capture area ↑", "capture area, held-out ↑", "seconds of the map"),
     )
     rows = tuple(
         Row(
@@ -107,7 +122,7 @@ def _mosaic_table(title: str, scores: list[MosaicScore]) -> Table:
                         *(score.capture, score.capture_held_out),
                     )
                 ),
-                Cell(NOTHING if score.seconds is None else f"{score.seconds:.0f}"),
+                Cell(f"{score.seconds:.0f}"),
             ),
         )
         for score in scores
@@ -121,18 +136,16 @@ def run_folds(job: FoldsJob, place: Workplace, reporter: Reporter) -> None:
     settings = choose_settings(job, accelerated=device.type == "cuda")
     with open_region(job, settings, device, reporter) as region:
         found = inspect_region(region)
-
-        def card(fold: Region, snapshot: Snapshot) -> ModelCard:
-            return make_card(fold, settings, job, found, snapshot, place.provenance)
-
-        ways = OTHER_WAYS if job.ways == "all" else {}
-        own = cross_validate(
-            *(region, settings, job.folds, job.ensemble, job.seed),
-            *(card, device, place.folder / FLOW, reporter, list(ways)),
-        )
-        evaluations = {FLOW_TITLE: evaluate_out_of_fold(own.raw, region)}
-        for way, raw in own.others.items():
-            evaluations[f"{FLOW_TITLE}, {ways[way]}"] = evaluate_out_of_fold(raw, region)
+        evaluations, best = {}, {}
+        for number, (title, changes) in enumerate(variants(job.variants).items()):
+            changed = change_settings(settings, dict(text.split("=") for text in changes))
+            folder = place.folder / f"{FLOW}{number or ''}"
+            own = cross_validate(
+                *(region, changed, job.folds, job.ensemble, job.seed),
+                *(partial(_card, job, changed, found, place), device, folder, reporter),
+            )
+            evaluations[title] = evaluate_out_of_fold(own.raw, region)
+            best[title] = list(own.best_iterations)
         for name in baseline_names(job.baselines):
             baseline = BASELINES[name]
             maps = []
@@ -142,12 +155,24 @@ def run_folds(job: FoldsJob, place: Workplace, reporter: Reporter) -> None:
                 folder = place.folder / name / f"fold-{number + 1}"
                 effort = Effort(settings, job.seed, device, reporter, folder / "network")
                 reporter.note(f"{baseline.title}, fold {number + 1} of {job.folds}.")
-                maps.append(_baseline_map(name, fold, card(fold, Snapshot({}, 0, {})), effort))
+                described = _card(job, settings, found, place, fold, Snapshot({}, 0, {}))
+                maps.append(_baseline_map(name, fold, described, effort))
             raw = out_of_fold(place.folder / name / "folds.tif", region, splits, maps)
             evaluations[baseline.title] = evaluate_out_of_fold(raw, region)
         table, content = _folds_table(region, evaluations, job.folds)
-    content["geocfm_best_iterations"] = list(own.best_iterations)
+    content["geocfm_best_iterations"] = best
     _write(job, place, [table], content, reporter)
+
+
+def _card(
+    job: FoldsJob,
+    settings: Settings,
+    found: Preflight,
+    place: Workplace,
+    fold: Region,
+    snapshot: Snapshot,
+) -> ModelCard:
+    return make_card(fold, settings, job, found, snapshot, place.provenance)
 
 
 def _baseline_map(name: str, fold: Region, card: ModelCard, effort: Effort) -> RawMap:
@@ -158,7 +183,8 @@ def _baseline_map(name: str, fold: Region, card: ModelCard, effort: Effort) -> R
     images = RegionImages(fold, card, effort.seed, effort.reporter, baseline.title)
     baseline.fit(images, effort)
     stage = effort.reporter.stage(f"Mapping {baseline.title}")
-    return write_raw_map(folder / "raw.tif", BaselineDensities(baseline, fold), None, parts, stage)
+    source = BlendedWindows(BaselineDensities(baseline, fold))
+    return write_raw_map(folder / "raw.tif", source, None, parts, stage)
 
 
 def _folds_table(
@@ -197,7 +223,6 @@ def _folds_table(
         f"{region.split.roles.size} tiles, {folds} folds; every tile is mapped by methods that "
         "have not seen it.",
         "In parentheses GeoCFM's lead over the method, with its 95 % interval by tiles.",
-        "GeoCFM: densities by its density head, windows side by side by count, if it has both.",
     )
     title = "Cross-validation by tiles"
     return Table(title, headings, (Group("", tuple(rows)),), notes), content

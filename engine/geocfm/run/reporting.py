@@ -38,7 +38,7 @@ from geocfm.geo.grid import Grid
 from geocfm.geo.occurrences import Occurrences
 from geocfm.inference.predictor import Layers, Predictor
 from geocfm.inference.regional_map import RawMap
-from geocfm.job import EvaluateJob, TrainJob
+from geocfm.job import TrainJob
 from geocfm.model.checkpoint import ModelCard, load_checkpoint
 from geocfm.results import REPORT, report_of
 from geocfm.run.apply import Application, raw_map
@@ -151,6 +151,7 @@ def _model_facts(found: Measured) -> ModelFacts:
         window=f"{size} x {size} cells ({_across(size, grid)} across)",
         grid=grid.describe(),
         tiles={role: roles.count(role) for role in ROLES},
+        searched=card.searched(),
         learned_from=_learned_from(card, found.evaluation),
     )
 
@@ -199,7 +200,7 @@ def _map_facts(raw: RawMap, evaluation: Evaluation) -> MapFacts:
     mass = np.cumsum(mass_curve(whole).area[::-1])
     highest = float(np.exp(bin_logs()[np.nonzero(whole.area)[0][-1]]))
     half = float(np.interp(0.5, mass, area))
-    return MapFacts(raw.area_km2, raw.windows, half, highest, raw.combine)
+    return MapFacts(raw.area_km2, half, highest)
 
 
 def baselines_of(beside: Beside) -> Baselines:
@@ -279,7 +280,7 @@ def _report_on_training(
         *(card, grid, region.split, region.occurrences, log, predictor, device), lambda: region
     )
     others = choose_baselines(job, compared, place, reporter)
-    raw = raw_map(work, None, _evaluation_of(job), place, reporter)
+    raw = raw_map(work, job.seed, place, reporter)
     evaluation = evaluate_map(raw, grid, points, region.split, grid)
     others = others.measured(evaluation, reporter)
     picture = place.folder / MAP_PICTURE
@@ -299,7 +300,7 @@ def _report_on_training(
         evaluation=evaluation,
         picture=picture,
         log=log,
-        warnings=(*region.occurrences.warnings, *raw.warnings, *predictor.warnings()),
+        warnings=(*region.occurrences.warnings, *predictor.warnings()),
         pooled=pooled,
     )
     stage = reporter.stage("Measuring which layers matter")
@@ -313,15 +314,3 @@ def _report_on_training(
         outside_share=told.outside_share,
     )
     write_report(found, extras, place, reporter)
-
-
-def _evaluation_of(job: TrainJob) -> EvaluateJob:
-    """How a model is mapped for its report: as 'geocfm evaluate' would by default."""
-    return EvaluateJob(
-        checkpoint=job.out,
-        raster=job.raster,
-        occurrences=job.occurrences,
-        seed=job.seed,
-        device=job.device,
-        out=job.out.parent,
-    )

@@ -5,6 +5,8 @@ Where points have weights, these are means weighted by them.
 
 from __future__ import annotations
 
+from typing import Literal
+
 import torch
 from torch import Tensor
 from torch.nn import functional
@@ -12,14 +14,22 @@ from torch.nn import functional
 from geocfm.data.patches import Batch
 from geocfm.model.flow import LEAST_WEIGHT, flow_matching_loss
 from geocfm.model.network import VelocityNetwork
-from geocfm.model.score import ScoreNetwork, log_density
+from geocfm.model.score import ScoreNetwork, log_density, log_mass
 
 POSITIVE_WEIGHT = 50.0  # of a pixel that holds an occurrence (paper, "UNet-Seg")
 ROUNDING = 2e-7  # of a window's side: points are float32, and 7 / 220 * 220 may be less than 7
 
 
-def flow_loss(network: VelocityNetwork, batch: Batch, density_weight: float = 1.0) -> Tensor:
-    """Flow matching (paper, Eq. 7), and the density head's loss; means over all points."""
+def flow_loss(
+    network: VelocityNetwork,
+    batch: Batch,
+    density_weight: float = 1.0,
+    ground: Literal["window", "region"] = "window",
+) -> Tensor:
+    """Flow matching (paper, Eq. 7), and the density head's loss; means over all points.
+
+    ground: what the density is normalised over: each window, or all windows together.
+    """
     maps = network.encode(batch.images, batch.footprints)
 
     def velocity(position: Tensor, t: Tensor) -> Tensor:
@@ -27,9 +37,23 @@ def flow_loss(network: VelocityNetwork, batch: Batch, density_weight: float = 1.
 
     points = network.to_flow(batch.points)
     loss = flow_matching_loss(velocity, points, batch.noise, batch.t, batch.weights)
-    if maps.log_density is not None:
-        loss = loss + density_weight * likelihood_loss(maps.log_density, batch)
+    if maps.log_density is not None and maps.log_intensity is not None:
+        logs = maps.log_density
+        if ground == "region":
+            logs = log_density_over_all(maps.log_intensity, batch)
+        loss = loss + density_weight * likelihood_loss(logs, batch)
     return loss
+
+
+def log_density_over_all(log_intensity: Tensor, batch: Batch) -> Tensor:
+    """Log intensities (B, H, W) less the log of what all ground holds by the batch's windows.
+
+    The sum over windows, each for as many as it stands for, is what all ground holds on average;
+    its logarithm is too small on average, the less the more windows there are.
+    """
+    masses = log_mass(log_intensity, batch.footprints)
+    total = (masses + batch.log_shares.to(masses.dtype)).logsumexp(dim=0)
+    return log_intensity - total
 
 
 def density_loss(network: ScoreNetwork, batch: Batch) -> Tensor:

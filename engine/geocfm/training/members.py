@@ -12,7 +12,6 @@ import torch
 from geocfm.data.region import Region
 from geocfm.data.region_batches import RegionBatches
 from geocfm.data.split import TRAIN
-from geocfm.errors import UserError
 from geocfm.events import Reporter
 from geocfm.model.network import VelocityNetwork, new_network
 from geocfm.model.process import CellProcess
@@ -53,11 +52,6 @@ def ensemble_of(
     region: Region, settings: Settings, channels: int, count: int, seed: int
 ) -> list[Member]:
     """So many members; one alone sees the region as it is."""
-    if settings.network.count:
-        raise UserError(
-            "network.count is of models from before, and is not learned any more.",
-            "Leave it out: network.process tells how many occurrences a window holds.",
-        )
     process = None
     if settings.network.process:
         process = CellProcess(channels)
@@ -114,7 +108,7 @@ def fit_member(
     result = fit_network(
         RegionBatches(member.region, training, member.seed),
         member.network(),
-        partial(flow_loss, density_weight=training.density_weight),
+        partial(flow_loss, density_weight=training.density_weight, ground=training.ground),
         training,
         member.seed,
         device,

@@ -71,8 +71,7 @@ def benchmark_settings(
     """The preset as the synthetic benchmark trains it.
 
     Training lasts so many minutes, or the preset's iterations if they end sooner. Images are not
-    turned, as the generator knows no direction and makes new ones without end; hence no patience,
-    and one view of each.
+    turned, as the generator knows no direction and makes new ones without end; hence no patience.
     """
     chosen = PRESETS[preset]
     training = {
@@ -100,7 +99,6 @@ def benchmark_settings(
                     "network": chosen.network.model_copy(update={"process": False}),
                     "training": chosen.training.model_copy(update=training),
                     "windows": chosen.windows.model_copy(update=windows),
-                    "sampling": chosen.sampling.model_copy(update={"views": 1}),
                 }
             ).model_dump()
         ),

@@ -59,6 +59,7 @@ class ModelFacts:
     window: str  # "48 x 48 cells (24 km across)"
     grid: str
     tiles: dict[str, int]  # by role
+    searched: str  # the ground that counted as evenly searched, in a sentence
     learned_from: str  # "255 occurrences in gold.gpkg", and how many of them on training tiles
 
 
@@ -87,10 +88,8 @@ class MapFacts:
     """The map as a whole."""
 
     area_km2: float
-    windows: int
     area_of_half: float  # the best share of the area that holds half of the mass
     highest: float  # relative density
-    combine: str | None = None  # how windows were put side by side
 
 
 @dataclass(frozen=True)

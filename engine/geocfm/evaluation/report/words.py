@@ -179,13 +179,7 @@ def _caveats(report: Report) -> Iterator[str]:
             "Survey bias: occurrences are known where people have looked. They were weighted by "
             f"1 / effort ({report.effort}), which corrects as much of it as that raster knows."
         )
-    if report.map.combine == "count":
-        yield (
-            "Unexplored ground: where windows are compared (--combine count, the default), areas "
-            "without known occurrences count as poor, so ground where nobody has looked is rated "
-            "low, whatever it holds. A model trained with --set network.process=false and mapped "
-            "with --combine consistent does not do this."
-        )
+    yield report.model.searched
     yield (
         "Extrapolation: where the layers look unlike anything on the training tiles, the map is a "
         f"guess, however sure it looks.{_outside(report.extras.outside_share)}"
