@@ -14,10 +14,17 @@ from geocfm.geo.grid import Grid
 from geocfm.geo.occurrences import read_occurrences
 from geocfm.geo.rasters import Stack, find_layers
 from geocfm.inference.predictor import Predictor
+from geocfm.model.anchor import anchor_flow, make_anchor
 from geocfm.model.checkpoint import Checkpoint, GridCard, ModelCard, OccurrenceCard
 from geocfm.model.network import FeatureMap
 from geocfm.model.score import log_density
-from geocfm.model.settings import NetworkSettings, SamplingSettings, Settings, WindowSettings
+from geocfm.model.settings import (
+    CENTRED_SCALE,
+    NetworkSettings,
+    SamplingSettings,
+    Settings,
+    WindowSettings,
+)
 from numpy.typing import NDArray
 from rasterio.crs import CRS
 from rasterio.transform import Affine
@@ -31,6 +38,7 @@ NAMES = ("belt", "rock", "noise")
 RICH = 2  # the class that points prefer
 BELT_WEIGHT, RICH_WEIGHT = 1.5, 2.0  # of a standard deviation, and of the class, in nats
 NOISE_WEIGHT = 0.1  # what the network makes of a layer that says nothing
+ANCHOR_VARIANCE = 1 / 4
 HOLE = (slice(60, 90), slice(100, 130))  # cells without the belt's data; the others have some
 
 
@@ -74,18 +82,42 @@ def decided_region(folder: Path) -> Iterator[Region]:
 
 
 class KnowingNetwork(nn.Module):
-    """Logits that are a weighted sum of the channels; there is no flow."""
+    """Logits that are a weighted sum of the channels; its flow is the density's closed form."""
+
+    scale = CENTRED_SCALE
 
     def __init__(self, weights: NDArray[np.float64]) -> None:
         super().__init__()
         self.weights = torch.from_numpy(weights).float()
 
-    def encode(self, images: Tensor, footprints: Tensor, views: int = 1) -> FeatureMap:
-        """The density alone."""
-        logits = (self.weights[:, None, None] * images).sum(dim=1)
-        nothing, size = torch.zeros(0), (images.shape[2], images.shape[3])
-        logs = log_density(logits, footprints)
-        return FeatureMap(nothing, nothing, size, size, log_density=logs)
+    def encode(self, images: Tensor, footprints: Tensor) -> FeatureMap:
+        """The density alone; images have no margin."""
+        return self.window_map(*self.look(images), footprints)
+
+    def look(self, images: Tensor) -> tuple[list[Tensor], Tensor]:
+        """No features, and a log intensity."""
+        return [], (self.weights[:, None, None] * images).sum(dim=1)
+
+    def window_map(self, levels: list[Tensor], intensity: Tensor, footprints: Tensor) -> FeatureMap:
+        """What the flow is anchored on."""
+        nothing, size = torch.zeros(0), (footprints.shape[1], footprints.shape[2])
+        logs = log_density(intensity, footprints)
+        anchor = make_anchor(logs.exp(), 1, ANCHOR_VARIANCE, self.scale)
+        return FeatureMap(
+            *(nothing, nothing, size, size),
+            log_intensity=intensity,
+            log_density=logs,
+            anchor=anchor,
+        )
+
+    def velocity(self, maps: FeatureMap, position: Tensor, t: Tensor, image: Tensor) -> Tensor:
+        """Of the anchor alone."""
+        assert maps.anchor is not None
+        return anchor_flow(maps.anchor, position, t, image)[0]
+
+    def to_window(self, position: Tensor) -> Tensor:
+        """From flow coordinates to the window's [0, 1]^2."""
+        return position / self.scale + 0.5
 
 
 def channel_weights(region: Region) -> NDArray[np.float64]:
@@ -97,7 +129,8 @@ def channel_weights(region: Region) -> NDArray[np.float64]:
 
 def card_of(region: Region, network: NetworkSettings | None = None) -> ModelCard:
     """A card of a model of the region."""
-    settings = Settings(windows=region.settings, network=network or NetworkSettings(density=True))
+    network = network or NetworkSettings(norm="position", density=True)
+    settings = Settings(windows=region.settings, network=network)
     return ModelCard(
         settings=settings,
         layers=region.layer_cards,

@@ -59,6 +59,7 @@ def trained_flow(*, anchored: bool = False) -> SmallFlow:
         time_dim=8,
         head_width=32,
         head_depth=1,
+        norm="position" if anchored else "group",
         density=anchored,
         anchor=int(anchored),
     )

@@ -24,8 +24,8 @@ BenchmarkPreset = Literal["quick", "full", "paper-synthetic"]
 Variants = Annotated[
     Literal["default", "all"],
     Field(
-        description="all: GeoCFM also trained with either ground counted as searched, each with "
-        "and without the process of single cells."
+        description="all: GeoCFM trained with either ground counted as searched, each with and "
+        "without the process of single cells."
     ),
 ]
 

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from small_data import TINY, SmallRegion, run_geocfm
 
 
 def contents(folder: Path) -> dict[Path, bytes | None]:
@@ -13,6 +14,21 @@ def contents(folder: Path) -> dict[Path, bytes | None]:
         path.relative_to(folder): path.read_bytes() if path.is_file() else None
         for path in sorted(folder.rglob("*"))
     }
+
+
+@pytest.fixture(scope="session")
+def paper_model(small_region: SmallRegion, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A small model without a density head, as the paper's: mapped by draws of its windows.
+
+    That takes as long as the solver's steps are many.
+    """
+    out = tmp_path_factory.mktemp("paper") / "model.safetensors"
+    done = run_geocfm(
+        *("train", *small_region.raster_options, "--occurrences", small_region.occurrences, *TINY),
+        *("--preset", "paper-earthmri", "--iterations", 40, "--out", out),
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return out
 
 
 @pytest.fixture

@@ -52,6 +52,13 @@ def card(*path: str | int, value: Any) -> Spoil:
     return header(change)
 
 
+def made_before(content: bytes) -> bytes:
+    """Give the card the settings that models had before the map was one intensity."""
+    changed = card("settings", "network", "count", value=True)(content)
+    changed = card("settings", "network", "norm", value="group")(changed)
+    return card("settings", "sampling", "views", value=2)(changed)
+
+
 def card_text(change: Callable[[str], str]) -> Spoil:
     """Change the card as text."""
 
@@ -137,6 +144,19 @@ BAD: dict[str, tuple[Spoil, tuple[str, ...]]] = {
     "with a new value of a setting": (
         card("settings", "sampling", "solver", value="dopri5"),
         ("does not know: settings.sampling.solver", "perhaps from a newer GeoCFM: update"),
+    ),
+    "with a network's setting of before": (
+        card("settings", "network", "count", value=True),
+        ("has a setting that this GeoCFM does not know: settings.network.count",),
+    ),
+    "with a setting of draws of before": (
+        card("settings", "sampling", "views", value=2),
+        ("has a setting that this GeoCFM does not know: settings.sampling.views",),
+    ),
+    "of before, with a density head over windows": (made_before, ("does not know: settings",)),
+    "a density head that looks over windows": (
+        card("settings", "network", "norm", value="group"),
+        FOREIGN,
     ),
     "vast network": (card("settings", "network", "width", value=8 * 10**8), UNFIT),
     "deep network": (card("settings", "network", "head_depth", value=10**9), UNFIT),

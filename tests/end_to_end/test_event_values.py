@@ -113,7 +113,9 @@ def test_a_whole_run_on_odd_layers(
     applied = ["--checkpoint", model, *layers]
     report(said("info", model), "model")
     mapped = said("map", *applied, "--uncertainty", unsure, "--out", density)
-    assert report(mapped, "map")["windows"] > 0
+    found = report(mapped, "map")
+    assert found.keys() == {"area_km2"}
+    assert found["area_km2"] > 0
     said("sample", *applied, "--points", 20, "--draws", 2, "--out", tmp_path / "points.gpkg")
     ranked = said(
         *("targets", "--map", density, *known, "--uncertainty", unsure, *applied),

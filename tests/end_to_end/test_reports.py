@@ -22,7 +22,6 @@ from report_page import Page
 from small_data import (
     ALONE,
     DEGREES,
-    LAYERS,
     ROTATED,
     TINY_NETWORK,
     SmallRegion,
@@ -444,20 +443,3 @@ def test_what_a_model_has_never_seen_is_told_and_shown(
     assert some["outside_share"] == pytest.approx(share, abs=0.02)
     assert some["outside_share"] != share
     assert len(some["uncertainty"]) == 1
-
-
-def test_parts_that_do_not_compare_are_told_in_the_report(
-    geocfm: Geocfm, small_region: SmallRegion, trained: Any, tmp_path: Path
-) -> None:
-    given: list[object] = []
-    for name in LAYERS:
-        with rasterio.open(small_region.raster(name)) as source:
-            values = source.read(1)
-        values[40:80] = -9999  # wider than a window
-        path = write_raster(tmp_path / f"{name}.tif", values, small_region.grid)
-        given += ["--raster", path]
-    known = ("--occurrences", small_region.occurrences, "--steps", 1, "--skip-importance")
-    model = ("--checkpoint", trained.checkpoint)
-    done(geocfm("evaluate", *model, *given, *known, *ALONE, "--out", tmp_path / "out"))
-    caveats = " ".join(told_by(tmp_path / "out" / "report.json")["summary"]["caveats"])
-    assert "falls into 2 parts that share no window" in caveats

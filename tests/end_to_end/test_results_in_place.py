@@ -50,7 +50,8 @@ def map_command(region: SmallRegion, model: Path, out: Path) -> list[object]:
 
 
 def slow_map(region: SmallRegion, model: Path, out: Path, *more: object) -> list[object]:
-    slow = ("--density", "kde", "--solver", "heun", "--steps", 100)
+    """Of a model that is mapped by draws."""
+    slow = ("--solver", "heun", "--steps", 100)
     return ["map", "--checkpoint", model, *region.raster_options, *slow, "--out", out, *more]
 
 
@@ -161,11 +162,11 @@ def _as_if_shown_in_qgis(path: Path) -> None:
 
 @not_windows
 def test_stopping_a_map_leaves_the_one_it_would_replace(
-    small_region: SmallRegion, trained: Any, tmp_path: Path
+    small_region: SmallRegion, paper_model: Path, tmp_path: Path
 ) -> None:
     out = tmp_path / "map.tif"
     out.write_bytes(b"an older map")
-    with started(*slow_map(small_region, trained.checkpoint, out, "--overwrite")) as child:
+    with started(*slow_map(small_region, paper_model, out, "--overwrite")) as child:
         read_until(child, "Mapping", 0)
         child.send_signal(signal.SIGTERM)
         events, error = ended(child, WITHIN)
@@ -199,12 +200,12 @@ def test_unfinished_work_of_another_job_is_not_thrown_away(
 
 
 def test_a_second_process_on_the_same_result_is_refused(
-    geocfm: Geocfm, small_region: SmallRegion, trained: Any, tmp_path: Path
+    geocfm: Geocfm, small_region: SmallRegion, paper_model: Path, tmp_path: Path
 ) -> None:
     out = tmp_path / "map.tif"
-    with started(*slow_map(small_region, trained.checkpoint, out)) as child:
+    with started(*slow_map(small_region, paper_model, out)) as child:
         read_until(child, "Mapping", 0)
-        again = geocfm(*map_command(small_region, trained.checkpoint, out))
+        again = geocfm(*map_command(small_region, paper_model, out))
         assert again.exit_code == 2
         for word in ("Another GeoCFM is at work", f"process {child.pid}", "another name"):
             assert word in " ".join(again.output.split())
@@ -212,7 +213,7 @@ def test_a_second_process_on_the_same_result_is_refused(
         child.kill()
         child.wait()
     # a killed process holds no lock
-    done(geocfm(*map_command(small_region, trained.checkpoint, out), "--overwrite"))
+    done(geocfm(*map_command(small_region, paper_model, out), "--overwrite"))
     assert [path.name for path in tmp_path.iterdir()] == ["map.tif"]
 
 
@@ -340,10 +341,10 @@ def test_a_refused_job_leaves_no_folder_behind(
 
 @not_windows
 def test_a_folder_that_vanishes_during_the_work(
-    small_region: SmallRegion, trained: Any, tmp_path: Path
+    small_region: SmallRegion, paper_model: Path, tmp_path: Path
 ) -> None:
     out = tmp_path / "stick" / "map.tif"
-    with started(*slow_map(small_region, trained.checkpoint, out)) as child:
+    with started(*slow_map(small_region, paper_model, out)) as child:
         read_until(child, "Mapping", 0)
         out.parent.rename(tmp_path / "elsewhere")  # at once, as a stick that is pulled out
         events, error = ended(child, 60)
@@ -484,9 +485,9 @@ def test_an_error_of_ours_is_one_line_and_a_log(
 
 @not_windows
 def test_a_reader_that_goes_away_ends_the_job_quietly(
-    small_region: SmallRegion, trained: Any, tmp_path: Path
+    small_region: SmallRegion, paper_model: Path, tmp_path: Path
 ) -> None:
-    with started(*slow_map(small_region, trained.checkpoint, tmp_path / "map.tif")) as child:
+    with started(*slow_map(small_region, paper_model, tmp_path / "map.tif")) as child:
         read_until(child, "Mapping", 0)
         assert child.stdout
         assert child.stderr

@@ -6,6 +6,7 @@ import json
 import os
 import signal
 import subprocess
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -18,7 +19,15 @@ import safetensors
 from child_process import ended, read_until, started
 from geocfm.model.checkpoint import load_card
 from numpy.typing import NDArray
-from small_data import TINY, SmallRegion, json_lines, read_points, run_geocfm, training_log
+from small_data import (
+    TINY,
+    SmallRegion,
+    child_environment,
+    json_lines,
+    read_points,
+    run_geocfm,
+    training_log,
+)
 
 MOMENTS = (0.1, 0.4, 0.8)  # shares of the work at which the process is killed
 ITERATIONS = 150
@@ -33,8 +42,43 @@ def training(region: SmallRegion, out: Path) -> list[object]:
 
 
 def mapping(region: SmallRegion, model: Path, out: Path) -> list[object]:
-    steps = ("--density", "kde", "--solver", "heun", "--steps", 30)  # long enough to interrupt
+    """Of a model that is mapped by draws: long enough to interrupt."""
+    steps = ("--solver", "heun", "--steps", 30)
     return ["map", "--checkpoint", model, *region.raster_options, *steps, "--out", out]
+
+
+IN_TILES = """
+import os, sys
+tile, parts, sys.argv = int(sys.argv[1]), int(sys.argv[2]), ["geocfm", *sys.argv[3:]]
+from geocfm.inference.parts import Parts
+from geocfm.run import needs
+needs.LARGEST_TILE = needs.SMALLEST_TILE = tile
+save, saved = Parts.save, []
+def killing_save(self, name, **arrays):
+    save(self, name, **arrays)
+    saved.append(name)
+    if len(saved) == parts:
+        os._exit(9)
+Parts.save = killing_save
+from geocfm.cli import main
+main()
+"""
+TILE = 32  # cells along the side of what is looked at in one pass, as if memory were scarce
+
+
+def in_tiles(
+    *arguments: object, tile: int = TILE, killed_after: int = 0
+) -> subprocess.CompletedProcess[str]:
+    """Run ``geocfm ...`` in small tiles, until it has saved so many parts of its work."""
+    given = [str(part) for part in (tile, killed_after, *arguments, "--json")]
+    return subprocess.run(
+        [sys.executable, "-c", IN_TILES, *given],
+        env=child_environment(),
+        capture_output=True,
+        text=True,
+        timeout=100,
+        check=False,
+    )
 
 
 def work_folder(out: Path) -> Path:
@@ -87,11 +131,11 @@ def undisturbed(small_region: SmallRegion, tmp_path_factory: pytest.TempPathFact
 
 @pytest.fixture(scope="module")
 def undisturbed_map(
-    small_region: SmallRegion, trained: Any, tmp_path_factory: pytest.TempPathFactory
+    small_region: SmallRegion, paper_model: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> Path:
     """A map made in one go."""
     out = tmp_path_factory.mktemp("undisturbed") / "map.tif"
-    finish(*mapping(small_region, trained.checkpoint, out))
+    finish(*mapping(small_region, paper_model, out))
     return out
 
 
@@ -123,12 +167,12 @@ def test_training_killed_three_times_equals_training_in_one_go(
 def test_a_killed_map_goes_on_and_equals_one_made_in_one_go(
     moment: float | str,
     small_region: SmallRegion,
-    trained: Any,
+    paper_model: Path,
     undisturbed_map: Path,
     tmp_path: Path,
 ) -> None:
     out = tmp_path / "map.tif"
-    command = mapping(small_region, trained.checkpoint, out)
+    command = mapping(small_region, paper_model, out)
     with started(*command) as child:
         read_until(child, "Mapping", 0.05 if isinstance(moment, str) else moment)
         if isinstance(moment, str):
@@ -140,10 +184,37 @@ def test_a_killed_map_goes_on_and_equals_one_made_in_one_go(
         assert begun_at(events, "Mapping") > 0  # two rows of windows before are needed again
     else:
         assert not any(e["event"] == "progress" and e["stage"] == "Mapping" for e in events)
-    with rasterio.open(undisturbed_map) as one, rasterio.open(out) as other:
-        assert one.read().tobytes() == other.read().tobytes()
-        assert without_out(one.tags()) == without_out(other.tags())
+    same_map(undisturbed_map, out)
     assert [path.name for path in tmp_path.iterdir()] == ["map.tif"]
+
+
+def same_map(one: Path, other: Path) -> None:
+    """Bit for bit the same cells, made by the same job."""
+    with rasterio.open(one) as left, rasterio.open(other) as right:
+        assert left.read().tobytes() == right.read().tobytes()
+        assert without_out(left.tags()) == without_out(right.tags())
+
+
+@pytest.mark.parametrize("going_on_in", [TILE, 2 * TILE], ids=["as before", "more memory"])
+def test_a_killed_map_of_one_intensity_goes_on_and_equals_one_made_in_one_go(
+    going_on_in: int, small_region: SmallRegion, trained: Any, tmp_path: Path
+) -> None:
+    def mapping(name: str) -> list[object]:
+        given = ("--checkpoint", trained.checkpoint, *small_region.raster_options)
+        return ["map", *given, "--out", tmp_path / name]
+
+    out = tmp_path / "killed.tif"
+    killed = in_tiles(*mapping(out.name), killed_after=2)
+    assert killed.returncode == 9, killed.stdout + killed.stderr
+    assert {path.name for path in tmp_path.iterdir()} == left_of_a_killed_run(out)
+    assert len(list((work_folder(out) / "strips").glob("*.npz"))) == 2
+    done = in_tiles(*mapping(out.name), tile=going_on_in)
+    assert done.returncode == 0, done.stdout + done.stderr
+    begun = begun_at(json_lines(done.stdout), "Mapping")
+    assert begun == (0.5 if going_on_in == TILE else 0)  # two of four strips, as 32 cells are few
+    finish(*mapping("whole.tif"))  # in a single pass
+    same_map(tmp_path / "whole.tif", out)
+    assert {path.name for path in tmp_path.iterdir()} == {"killed.tif", "whole.tif"}
 
 
 def without_out(tags: dict[str, str]) -> dict[str, Any]:
@@ -159,34 +230,73 @@ def wait_for(condition: Callable[[], bool]) -> None:
         time.sleep(0.002)
 
 
-@pytest.mark.parametrize(
-    ("stage", "moment"),
-    [("Drawing points", 0.3), ("Densities of the points", 0.3)],
-    ids=["drawing", "densities"],
-)
-def test_killed_draws_go_on_and_equal_those_made_in_one_go(
-    stage: str, moment: float, small_region: SmallRegion, trained: Any, tmp_path: Path
-) -> None:
-    def drawing(out: Path) -> list[object]:
-        return [
-            *("sample", "--checkpoint", trained.checkpoint, *small_region.raster_options),
-            *("--solver", "heun", "--steps", 30, "--points", 100, "--out", out),
-        ]
+def drawing(region: SmallRegion, model: Path, out: Path) -> list[object]:
+    return [
+        *("sample", "--checkpoint", model, *region.raster_options),
+        *("--solver", "heun", "--steps", 30, "--points", 100, "--out", out),
+    ]
 
-    out = tmp_path / "killed.gpkg"
-    with started(*drawing(out)) as child:
-        read_until(child, stage, moment)
+
+def same_points(region: SmallRegion, one: Path, other: Path) -> None:
+    """Exactly the same points, with the same values."""
+    left, right = read_points(one, region.grid), read_points(other, region.grid)
+    assert np.array_equal(left[0], right[0])
+    assert left[1].keys() == right[1].keys()
+    assert all(np.array_equal(left[1][field], right[1][field]) for field in left[1])
+
+
+def near_points(region: SmallRegion, one: Path, other: Path) -> None:
+    """The same points but for rounding, which may choose another cell for a few."""
+    left, right = read_points(one, region.grid), read_points(other, region.grid)
+    same = np.abs(left[0] - right[0]).max(axis=1) < 1e-3
+    assert same.mean() > 0.98
+    logs = "log_relative_density"
+    assert np.abs(left[1][logs] - right[1][logs])[same].max() < 1e-4
+    assert np.array_equal(left[1]["draw"], right[1]["draw"])
+
+
+def test_killed_draws_go_on_and_equal_those_made_in_one_go(
+    small_region: SmallRegion, paper_model: Path, tmp_path: Path
+) -> None:
+    out, whole = tmp_path / "killed.gpkg", tmp_path / "whole.gpkg"
+    with started(*drawing(small_region, paper_model, out)) as child:
+        read_until(child, "Drawing points", 0.3)
         child.kill()
     assert {path.name for path in tmp_path.iterdir()} == left_of_a_killed_run(out)
-    assert list((work_folder(out) / "draws").glob("*.npz"))
-    finish(*drawing(out))
-    finish(*drawing(tmp_path / "whole.gpkg"))
-    killed, whole = (
-        read_points(tmp_path / name, small_region.grid) for name in ("killed.gpkg", "whole.gpkg")
-    )
-    assert np.array_equal(killed[0], whole[0])
-    assert all(np.array_equal(killed[1][field], whole[1][field]) for field in whole[1])
+    assert list((work_folder(out) / "strips").glob("drawn-*.npz"))
+    events = finish(*drawing(small_region, paper_model, out))
+    assert not any(e["event"] == "progress" and e["stage"] == "Mapping" for e in events)
+    finish(*drawing(small_region, paper_model, whole))
+    same_points(small_region, whole, out)
     assert {path.name for path in tmp_path.iterdir()} == {"killed.gpkg", "whole.gpkg"}
+
+
+@pytest.mark.parametrize("going_on_in", [TILE, 2 * TILE], ids=["as before", "more memory"])
+def test_killed_draws_of_one_intensity_go_on_and_equal_those_made_in_one_go(
+    going_on_in: int, small_region: SmallRegion, trained: Any, tmp_path: Path
+) -> None:
+    out, whole = tmp_path / "killed.gpkg", tmp_path / "whole.gpkg"
+    command = drawing(small_region, trained.checkpoint, out)
+    killed = in_tiles(*command, killed_after=8)  # four of the map, and four that are drawn
+    assert killed.returncode == 9, killed.stdout + killed.stderr
+    assert {path.name for path in tmp_path.iterdir()} == left_of_a_killed_run(out)
+    assert len(list((work_folder(out) / "strips").glob("drawn-*.npz"))) == 4
+    done = in_tiles(*command, tile=going_on_in)
+    assert done.returncode == 0, done.stdout + done.stderr
+    done = in_tiles(*drawing(small_region, trained.checkpoint, whole), tile=going_on_in)
+    assert done.returncode == 0, done.stdout + done.stderr
+    same_points(small_region, whole, out)
+    assert {path.name for path in tmp_path.iterdir()} == {"killed.gpkg", "whole.gpkg"}
+
+
+def test_draws_do_not_depend_on_how_much_memory_there_is(
+    small_region: SmallRegion, trained: Any, tmp_path: Path
+) -> None:
+    little, much = tmp_path / "little.gpkg", tmp_path / "much.gpkg"
+    done = in_tiles(*drawing(small_region, trained.checkpoint, little))
+    assert done.returncode == 0, done.stdout + done.stderr
+    finish(*drawing(small_region, trained.checkpoint, much))
+    near_points(small_region, much, little)
 
 
 STOPS: dict[str, Callable[[subprocess.Popen[str]], None]] = {

@@ -80,7 +80,8 @@ def test_a_model_learns_from_the_region_as_it_is(
     card = geocfm("info", tmp_path / "model.safetensors").output
     assert "magnetics" in card
     assert "geochemistry" in card
-    assert "intensity" not in card
+    assert card.count("Layer ") == 2
+    assert "intensity:" not in card  # as a layer would be told
     assert "latent" not in card
 
 

@@ -59,7 +59,8 @@ def training(region: SmallRegion, out: Path, *more: object) -> list[object]:
 
 
 def mapping(region: SmallRegion, model: Path, out: Path, steps: int = 1) -> list[object]:
-    solver = ("--density", "kde", "--solver", "heun", "--steps", steps)
+    """steps: of a model that is mapped by draws, so long does it take."""
+    solver = ("--solver", "heun", "--steps", steps)
     return ["map", "--checkpoint", model, *region.raster_options, *solver, "--out", out]
 
 
@@ -159,9 +160,9 @@ def test_a_state_that_does_not_fit_is_said_and_begun_anew(
 
 
 def test_parts_of_a_map_survive_a_missing_input_but_not_a_changed_one(
-    geocfm: Geocfm, region: SmallRegion, trained: Any, tmp_path: Path
+    geocfm: Geocfm, region: SmallRegion, paper_model: Path, tmp_path: Path
 ) -> None:
-    model = Path(shutil.copy(trained.checkpoint, region.folder))
+    model = Path(shutil.copy(paper_model, region.folder))
     out = tmp_path / "map.tif"
     with started(*mapping(region, model, out, steps=60)) as child:
         read_until(child, "Mapping", 0.2)
@@ -177,11 +178,11 @@ def test_parts_of_a_map_survive_a_missing_input_but_not_a_changed_one(
 
 
 def test_a_raster_replaced_while_it_is_mapped_ends_the_job_with_its_name(
-    geocfm: Geocfm, region: SmallRegion, trained: Any, tmp_path: Path
+    geocfm: Geocfm, region: SmallRegion, paper_model: Path, tmp_path: Path
 ) -> None:
     out = tmp_path / "map.tif"
     noise = region.raster("noise")
-    with started(*mapping(region, trained.checkpoint, out, steps=20)) as child:
+    with started(*mapping(region, paper_model, out, steps=20)) as child:
         read_until(child, "Mapping", 0.1)
         noise.write_bytes(region.raster("slope").read_bytes())
         events, error = ended(child, 100)
@@ -190,7 +191,7 @@ def test_a_raster_replaced_while_it_is_mapped_ends_the_job_with_its_name(
     assert "mix old and new" in events[-1]["hint"]
     assert error == ""
     assert {path.name for path in tmp_path.iterdir()} == {"inputs"}
-    assert "Going on" not in done(geocfm(*mapping(region, trained.checkpoint, out)))
+    assert "Going on" not in done(geocfm(*mapping(region, paper_model, out)))
 
 
 def test_a_map_is_not_done_any_more_when_the_source_of_a_virtual_raster_is_replaced(
@@ -318,10 +319,10 @@ def test_ctrl_c_at_the_very_beginning_is_a_sentence(tmp_path: Path) -> None:
 
 
 def test_a_second_run_of_the_same_job_file_is_refused(
-    geocfm: Geocfm, small_region: SmallRegion, trained: Any, tmp_path: Path
+    geocfm: Geocfm, small_region: SmallRegion, paper_model: Path, tmp_path: Path
 ) -> None:
     jobs = tmp_path / "jobs.toml"
-    command = mapping(small_region, trained.checkpoint, tmp_path / "map.tif", steps=200)
+    command = mapping(small_region, paper_model, tmp_path / "map.tif", steps=200)
     done(geocfm("job", *command, "--to", jobs))
     with started("run", jobs) as child:
         read_until(child, "Mapping", 0)

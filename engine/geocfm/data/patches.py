@@ -27,7 +27,7 @@ class Batch:
 
     points lie in [0, 1]^2 of the P x P cells inside an image's margin; weights say how much each of
     them counts. log_shares (B,): how much of all ground a window stands for, if they are judged
-    together.
+    together; none: each is by itself.
     """
 
     images: torch.Tensor
@@ -37,16 +37,18 @@ class Batch:
     t: torch.Tensor
     image: torch.Tensor
     weights: torch.Tensor
-    log_shares: torch.Tensor
+    log_shares: torch.Tensor | None = None
 
     def to(self, device: torch.device) -> Batch:
         """The one copy between devices of a training step."""
         return Batch(
-            **{
-                field.name: getattr(self, field.name).to(device, non_blocking=True)
-                for field in fields(self)
-            }
+            **{name: t.to(device, non_blocking=True) for name, t in self.tensors().items()}
         )
+
+    def tensors(self) -> dict[str, torch.Tensor]:
+        """All that there are, by name."""
+        there = {field.name: getattr(self, field.name) for field in fields(self)}
+        return {name: tensor for name, tensor in there.items() if tensor is not None}
 
 
 class BatchSource(Protocol):
@@ -66,13 +68,20 @@ class BatchSource(Protocol):
 @dataclass(frozen=True)
 class Example:
     """One window: channels (C, Q, Q) with its margin, footprint (P, P), points (N, 2) in [0, 1]^2,
-    weights (N,), and how many windows it stands for."""
+    weights (N,), and what share of all ground it stands for, if windows are judged together."""
 
     channels: NDArray[np.float32]
     footprint: NDArray[np.bool_]
     points: NDArray[np.float64]
     weights: NDArray[np.float64]
-    share: float = 1.0
+    share: float | None = None
+
+    @property
+    def inside(self) -> NDArray[np.float32]:
+        """The channels (C, P, P) without the margin."""
+        margin = (self.channels.shape[-1] - self.footprint.shape[-1]) // 2
+        own = slice(margin, margin + self.footprint.shape[-1])
+        return self.channels[:, own, own]
 
     def turned(self, generator: np.random.Generator) -> Example:
         """One of its eight turns and mirrors."""
@@ -131,6 +140,7 @@ def make_batch(
     where = np.tile(np.concatenate(points), (repeats, 1)).astype(np.float32)
     weights = np.tile(np.concatenate([window.weights for window in windows]), repeats)
     noise, t = _noise_and_times(len(where), settings, generator)
+    shares = [window.share for window in windows if window.share is not None]
     if settings.coupling == "transport":
         noise = _transported(where, noise, index)
     return Batch(
@@ -141,7 +151,7 @@ def make_batch(
         t=torch.from_numpy(t),
         image=torch.from_numpy(index),
         weights=torch.from_numpy(weights.astype(np.float32)),
-        log_shares=torch.tensor([window.share for window in windows]).log(),
+        log_shares=torch.tensor(shares).log() if len(shares) == len(windows) else None,
     )
 
 

@@ -27,7 +27,8 @@ from geocfm.model.settings import TrainingSettings
 
 VALIDATION_POINTS = 8192  # noised points of all validation windows together
 VALIDATION_STREAM = 2**31  # keeps the validation noise apart from every training step's
-VALIDATION_WINDOWS = 48  # at most, spread evenly over those there are
+VALIDATION_WINDOWS = 48  # at most, spread evenly over those there are, and
+VALIDATION_CELLS = 48 * 128**2  # of them at most, if they are judged together
 
 
 class RegionBatches:
@@ -49,34 +50,36 @@ class RegionBatches:
         generator = np.random.default_rng([self._seed, step])
         chosen = self._starts[generator.choice(len(self._starts), self._settings.batch)]
         windows = [self._region.window(self._moved(start, generator)) for start in chosen]
-        examples = self._examples(windows, "train", generator, self._settings)
+        examples = [read_example(self._region, w, generator, self._settings) for w in windows]
+        if self._settings.ground == "region":
+            examples = self._on_all_ground(examples, "train", generator, self._settings)
         if self._settings.augment:
             examples = [example.turned(generator) for example in examples]
         return make_batch(examples, self._settings, generator)
 
-    def _examples(
+    def _on_all_ground(
         self,
-        windows: list[Window],
+        examples: list[Example],
         role: str,
         generator: np.random.Generator,
         training: TrainingSettings | None,
     ) -> list[Example]:
-        """Those windows, and if the region is the ground as many others as the settings say."""
-        region = self._region
-        examples = [read_example(region, window, generator, training) for window in windows]
-        ground = region.ground[role]
-        if self._settings.ground == "window" or not len(ground):
+        """Those windows, drawn for their occurrences, and others from anywhere, with the share of
+        all ground that each stands for by how it was drawn."""
+        region, ground = self._region, self._region.ground[role]
+        if not len(ground):
             return examples
-        drawn = len(windows) / len(region.starts[role])  # how often a window with occurrences is
+        drawn = len(examples) / len(region.starts[role])  # how often a window with occurrences is
         anywhere = self._settings.empty / len(ground)  # and how often any window
-        examples = [replace(example, share=1 / (drawn + anywhere)) for example in examples]
+        share = 1 / len(ground)
+        examples = [replace(example, share=share / (drawn + anywhere)) for example in examples]
         for start in ground[generator.choice(len(ground), self._settings.empty)]:
             window = region.window(start)
             example = read_example(region, window, generator, training)
             holds = (region.weights[region.inside(window)] > 0).any()
-            share = 1 / (drawn * holds + anywhere)
             nothing = np.zeros((0, 2)), np.zeros(0)  # its occurrences have been drawn above
-            examples.append(Example(example.channels, example.footprint, *nothing, share))
+            own = share / (drawn * holds + anywhere)
+            examples.append(Example(example.channels, example.footprint, *nothing, own))
         return examples
 
     def _moved(self, start: NDArray[np.int64], generator: np.random.Generator) -> NDArray[np.int64]:
@@ -97,19 +100,29 @@ class RegionBatches:
         return start
 
     def validation(self) -> list[Batch]:
-        """Windows of the validation tiles with fixed noise."""
-        starts = self._region.starts["validation"]
-        spread = np.linspace(0, len(starts) - 1, min(len(starts), VALIDATION_WINDOWS)).astype(int)
-        windows = [self._region.window(start) for start in starts[spread]]
+        """Windows of the validation tiles with fixed noise.
 
-        # a normaliser of all ground is the better the more windows it is made from
-        size = len(windows) if self._settings.ground == "region" else self._settings.batch
-        groups = [windows[first : first + size] for first in range(0, len(windows), max(size, 1))]
+        If the network is one function of the ground they are judged together: what is right within
+        every window, but not from one to the next, makes no map.
+        """
+        region, settings = self._region, self._settings
+        together = region.settings.standardise == "region"
+        starts, most = region.starts["validation"], VALIDATION_WINDOWS
+        if together:
+            fitting = VALIDATION_CELLS // (region.plan.size + 2 * region.settings.margin) ** 2
+            most = min(most, max(fitting, settings.batch))
+        spread = np.linspace(0, len(starts) - 1, min(len(starts), most)).astype(int)
+        size = max(len(spread), 1) if together else settings.batch
+        groups = [starts[spread[first : first + size]] for first in range(0, len(spread), size)]
         noising = TrainingSettings(points_per_step=VALIDATION_POINTS // max(len(groups), 1))
         batches = []
         for number, group in enumerate(groups):
             generator = np.random.default_rng([self._seed, VALIDATION_STREAM, number])
-            examples = self._examples(group, "validation", generator, None)
+            examples = [read_example(region, region.window(start), generator) for start in group]
+            if settings.ground == "region":
+                examples = self._on_all_ground(examples, "validation", generator, None)
+            elif together:
+                examples = [replace(example, share=1 / len(group)) for example in examples]
             batches.append(make_batch(examples, noising, generator))
         return batches
 

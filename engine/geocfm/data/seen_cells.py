@@ -69,7 +69,7 @@ def _some_cells(
     example: Example, count: int, generator: np.random.Generator
 ) -> NDArray[np.float32]:
     """At most so many cells (N, C) of a window, of those with data."""
-    cells = example.channels[:, example.footprint].T
+    cells = example.inside[:, example.footprint].T
     return cells[generator.permutation(len(cells))[:count]]
 
 

@@ -1,7 +1,7 @@
-"""How much memory the engine needs on a stack far larger than memory.
+"""How much memory and time the engine needs on a stack far larger than memory.
 
 The stack is virtual: VRTs that repeat small files. Every step is the real command in a process of
-its own, whose peak the operating system reports.
+its own, whose peak the operating system reports. What a map cannot do without is timed beside it.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from pathlib import Path
 
 import numpy as np
 import rasterio
+import torch
 from rasterio.crs import CRS
 from rasterio.transform import Affine
 from scipy.ndimage import gaussian_filter
@@ -25,6 +26,7 @@ from geocfm.errors import UserError
 from geocfm.events import Reporter
 from geocfm.geo.grid import Grid
 from geocfm.geo.writing import write_points
+from geocfm.model.checkpoint import load_checkpoint
 
 PIECE = 1000  # cells of the small files that the VRTs repeat
 CELL_M = 100.0
@@ -42,6 +44,14 @@ class Step:
     peak_gb: float
 
 
+@dataclass(frozen=True)
+class Least:
+    """Seconds of what a map cannot do without."""
+
+    reading: float  # of all layers, once
+    one_pass: float  # of the bare UNet over as many cells
+
+
 def measure_memory(
     folder: Path,
     size: int,
@@ -50,7 +60,7 @@ def measure_memory(
     mapped: int,
     whole: bool,
     reporter: Reporter,
-) -> list[Step]:
+) -> tuple[list[Step], Least | None]:
     """Statistics, training and a map on a virtual size x size x layers stack.
 
     mapped: cells along each side of the part that is mapped. whole: also map, rank and evaluate all
@@ -99,10 +109,40 @@ def measure_memory(
         reporter.note(f"{name} ...")
         steps.append(_measure(name, command))
         reporter.note(f"{steps[-1].peak_gb:.2f} GB at most, {steps[-1].seconds:.0f} s")
-    reporter.report(
-        "memory", {"cells": size, "layers": layers, "steps": [asdict(s) for s in steps]}
-    )
-    return steps
+    least = None
+    if whole:
+        least = Least(_reading(rasters), _one_pass(Path(model), size))
+        reporter.note(
+            f"Reading the layers once takes {least.reading:.1f} s, one pass of the bare UNet over "
+            f"as many cells {least.one_pass:.1f} s."
+        )
+    figures = {"steps": [asdict(s) for s in steps], "least": asdict(least) if least else None}
+    reporter.report("memory", {"cells": size, "layers": layers, **figures})
+    return steps, least
+
+
+def _reading(rasters: Sequence[Path]) -> float:
+    """Seconds of reading all rasters once, in rows of pieces."""
+    start = time.monotonic()
+    for path in rasters:
+        with rasterio.open(path) as source:
+            for row in range(0, source.height, PIECE):
+                source.read(1, window=((row, row + PIECE), (0, source.width)))
+    return time.monotonic() - start
+
+
+@torch.no_grad()
+def _one_pass(model: Path, size: int) -> float:
+    """Seconds of the UNet over size x size cells, in pieces without margins."""
+    checkpoint = load_checkpoint(model, torch.device("cpu"))
+    images = torch.randn(1, checkpoint.card.channels, PIECE, PIECE)
+    images = images.contiguous(memory_format=torch.channels_last)
+    unet = checkpoint.networks[0].unet
+    unet(images)  # the first one takes longer
+    start = time.monotonic()
+    for _ in range((size // PIECE) ** 2):
+        unet(images)
+    return time.monotonic() - start
 
 
 def _measure(name: str, command: Sequence[str]) -> Step:

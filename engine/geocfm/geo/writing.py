@@ -21,7 +21,7 @@ import rasterio.shutil
 import rasterio.windows
 import shapely
 from numpy.typing import ArrayLike, NDArray
-from rasterio.errors import RasterioError
+from rasterio.errors import RasterioError, RasterioIOError
 from rasterio.io import DatasetReader, DatasetWriter
 
 from geocfm.errors import FULL, Interrupted, UserError, disk_full
@@ -128,28 +128,33 @@ def open_raster_for_blocks(
 ) -> Iterator[DatasetWriter]:
     """Open a new float raster for windows in any order; cells never written are NaN."""
     Path(path).unlink(missing_ok=True)  # GDAL would read it first; a killed run's cannot be read
-    with (
-        bounded_cache(),
-        rasterio.open(
-            path,
-            "w+",
-            driver="GTiff",
-            crs=grid.crs,
-            transform=grid.transform,
-            height=grid.height,
-            width=grid.width,
-            count=count,
-            dtype="float32",
-            nodata=math.nan,
-            tiled=True,
-            blockxsize=TILE,
-            blockysize=TILE,
-            interleave="band",  # else a block written for one band is 0 in the others
-            SPARSE_OK=True,
-            BIGTIFF="IF_SAFER",
-        ) as raster,
-    ):
-        yield raster
+    try:
+        with (
+            bounded_cache(),
+            rasterio.open(
+                path,
+                "w+",
+                driver="GTiff",
+                crs=grid.crs,
+                transform=grid.transform,
+                height=grid.height,
+                width=grid.width,
+                count=count,
+                dtype="float32",
+                nodata=math.nan,
+                tiled=True,
+                blockxsize=TILE,
+                blockysize=TILE,
+                interleave="band",  # else a block written for one band is 0 in the others
+                SPARSE_OK=True,
+                BIGTIFF="IF_SAFER",
+            ) as raster,
+        ):
+            yield raster
+    except RasterioIOError as error:
+        if "Write failed" in str(error):
+            raise disk_full(Path(path).parent) from error
+        raise
 
 
 def write_cog(

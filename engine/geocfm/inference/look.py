@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 import torch
@@ -40,8 +41,8 @@ def pieces(window: Window, side: int) -> Iterator[Window]:
         np.linspace(0, length, -(-length // side) + 1).round().astype(int).tolist()
         for length in (window.height, window.width)
     )
-    for top, bottom in zip(rows, rows[1:], strict=False):
-        for left, right in zip(cols, cols[1:], strict=False):
+    for top, bottom in pairwise(rows):
+        for left, right in pairwise(cols):
             yield Window(window.row + top, window.col + left, bottom - top, right - left)
 
 

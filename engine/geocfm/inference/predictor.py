@@ -188,4 +188,7 @@ class Predictor:
 
 
 def _generator(seed: int, stream: int, window: Window, attempt: int) -> np.random.Generator:
-    return np.random.default_rng([seed, stream, window.row, window.col, attempt])
+    place = (
+        coordinate % 2**32 for coordinate in (window.row, window.col)
+    )  # may be before the grid
+    return np.random.default_rng([seed, stream, *place, attempt])

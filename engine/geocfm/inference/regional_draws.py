@@ -135,20 +135,21 @@ class _IntensityDraws:
         self._predictor, self._mapped, self._parts = predictor, mapped, parts
         self._seed, self._member, self._tile = seed, member, tile
         self._grid, self._size = predictor.layers.grid, predictor.window_size
-        self._stem = predictor.card.settings.network.stem
-        self._side = self._size // self._stem * self._stem  # of a square, which windows contain
+        network = predictor.card.settings.network
+        self._cell = network.period if network.levels == "all" else network.stem
+        self._side = self._size // self._cell * self._cell  # of a square, which windows contain
 
     def draw(self, draw: NDArray[np.int64], progress: Progress) -> Points:
         """A point (N, 2) for each, of draws (N,)."""
         cells = self._cells(len(draw))
-        starts = self._starts(cells, draw % LATTICES)
+        starts = self._starts(cells, draw)
         points = cells + np.random.default_rng([self._seed, PLACING, self._member]).random(
             cells.shape
         )  # where a flow finds no place on data
         done = 0
         for tile, mine in self._by_tile(starts):
             progress(done / len(draw))
-            name = f"drawn-{self._member}-{tile.row}-{tile.col}"
+            name = f"drawn-{self._member}-{tile.height}-{tile.row}-{tile.col}"
             part = self._parts.load(name)
             if part is None:
                 part = self._draw_tile(starts[mine], points[mine])
@@ -158,28 +159,35 @@ class _IntensityDraws:
         return points
 
     def _cells(self, count: int) -> NDArray[np.int64]:
-        """Cells (N, 2) as (column, row), each by itself by the member's own map."""
+        """Cells (N, 2) as (column, row), each by itself by the member's own map, row by row."""
         generator = np.random.default_rng([self._seed, CHOOSING, self._member])
-        parts = (strip_part(self._parts, strip) for strip in self._mapped.raw.strips)
-        totals = np.array([float(part["total"][self._member, 0]) for part in parts])
-        counts = generator.multinomial(count, totals / totals.sum())
-        found = []
-        for strip, own in zip(self._mapped.raw.strips, counts.tolist(), strict=True):
-            if own:
+        strips = self._mapped.raw.strips
+        masses = [
+            float(strip_part(self._parts, strip)["total"][self._member, 0]) for strip in strips
+        ]
+        wanted = np.sort(generator.random(count)) * sum(masses)
+        ends = np.searchsorted(wanted, np.cumsum(masses), "right")
+        ends[-1] = count
+        found, first, before = [], 0, 0.0
+        for strip, mass, end in zip(strips, masses, ends.tolist(), strict=True):
+            if end > first:
                 values = strip_part(self._parts, strip)["values"][self._member, 0]
-                mass = np.nan_to_num(values).astype(np.float64) * self._grid.cell_areas(strip)
-                up_to = np.cumsum(mass)
-                picked = np.searchsorted(up_to, generator.random(own) * up_to[-1], "right")
-                row, col = np.divmod(picked.clip(max=mass.size - 1), strip.width)
+                per_cell = np.nan_to_num(values).astype(np.float64) * self._grid.cell_areas(strip)
+                up_to = np.cumsum(per_cell) + before
+                picked = np.searchsorted(up_to, wanted[first:end], "right")
+                last = np.flatnonzero(per_cell)[-1]  # rounding may leave a little beyond it
+                row, col = np.divmod(picked.clip(max=last), strip.width)
                 found.append(np.stack([col + strip.col, row + strip.row], axis=1))
+            first, before = end, before + mass
         cells: NDArray[np.int64] = generator.permutation(np.concatenate(found))
         return cells
 
-    def _starts(self, cells: NDArray[np.int64], lattice: NDArray[np.int64]) -> NDArray[np.int64]:
+    def _starts(self, cells: NDArray[np.int64], draw: NDArray[np.int64]) -> NDArray[np.int64]:
         """Where the square around each cell begins, (row, column), of those the grid falls into."""
-        stem, side = self._stem, self._side
+        side, along = self._side, self._side // self._cell
         generator = np.random.default_rng([self._seed, PLACING])
-        before = stem * generator.integers(0, side // stem, (LATTICES, 2))[lattice]
+        ways = generator.permutation(along**2)[:LATTICES]  # no two are alike, nor their noise
+        before = self._cell * np.stack(np.divmod(ways[draw % len(ways)], along), axis=1)
         starts: NDArray[np.int64] = (cells[:, ::-1] - before) // side * side + before
         return starts
 
@@ -208,7 +216,9 @@ class _IntensityDraws:
                 _cells_of(square, window) for square, window in zip(squares, windows, strict=True)
             ][first : first + BATCH]
             encoded = self._predictor.cut(look, some, np.stack(own))
-            drawn = self._predictor.draw(encoded, asked, self._seed, self._member)
+            # several squares may lie in one window; each has noise of its own
+            named = replace(encoded, windows=tuple(squares[first : first + BATCH]))
+            drawn = self._predictor.draw(named, asked, self._seed, self._member)
             for image, (window, draws) in enumerate(zip(some, drawn, strict=True)):
                 mine = order[done : done + len(draws.points)]
                 done += len(mine)
@@ -223,9 +233,9 @@ class _IntensityDraws:
 
         It begins where a cell of the features does.
         """
-        whole, stem = self._grid.window(), self._stem
+        whole, cell = self._grid.window(), self._cell
         row, col = (
-            max(0, min(start, -(-(length - self._size) // stem) * stem))
+            max(0, min(start, -(-(length - self._size) // cell) * cell))
             for start, length in ((square.row, whole.height), (square.col, whole.width))
         )
         return Window(row, col, self._size, self._size)

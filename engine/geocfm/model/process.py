@@ -46,24 +46,32 @@ class CellProcess(nn.Module):
     def forward(self, images: Tensor) -> Tensor:
         """Channels (B, C, H, W) to log intensities (B, H, W)."""
         with full_precision(images.device):
-            ranks = self.ranked(images.float().movedim(1, -1))
-            logs = self.intercept + ranks @ self.linear + ((ranks @ self.pairs) * ranks).sum(-1)
-            return logs.minimum(self.highest)
+            found = [self._log_intensity(self.ranked(image.float())) for image in images]
+        return torch.stack(found)
 
-    def ranked(self, cells: Tensor) -> Tensor:
-        """Channels (..., C) to their ranks; those of a layer without data are 0."""
-        found = [
-            _interpolated(cells[..., number].contiguous(), values, ranks)
-            for number, (values, ranks) in enumerate(zip(self.values, self.ranks, strict=True))
-        ]
-        beside = self.presence.clamp(0, len(found) - 1)  # whatever a stranger's model says
-        present = cells[..., beside].where(self.presence >= 0, 1)
-        return torch.stack(found, dim=-1) * present
+    def _log_intensity(self, ranks: Tensor) -> Tensor:
+        """Ranks (C, ...) to log intensities (...)."""
+        rows = ranks.flatten(1)
+        weights = torch.addmm(self.linear.unsqueeze(1), self.pairs.T, rows)
+        logs = self.intercept + (weights * rows).sum(dim=0)
+        return logs.minimum(self.highest).view(ranks.shape[1:])
+
+    def ranked(self, channels: Tensor) -> Tensor:
+        """Channels (C, ...) to their ranks; those of a layer without data are 0."""
+        found = []
+        for number, beside in enumerate(self.presence.clamp(-1, len(channels) - 1).tolist()):
+            if beside == number:  # it says whether there is data: 0 or 1
+                found.append(channels[number])
+                continue
+            ranks = _interpolated(channels[number], self.values[number], self.ranks[number])
+            found.append(ranks * channels[beside] if beside >= 0 else ranks)
+        return torch.stack(found)
 
 
 def _interpolated(at: Tensor, values: Tensor, ranks: Tensor) -> Tensor:
     """Linearly between values (Q,) that rise, or repeat the last one; beyond them the outermost."""
-    below = torch.bucketize(at, values[1:-1], right=True)
-    gap = (values[1:] - values[:-1]).clamp(min=torch.finfo(values.dtype).tiny)
-    share = ((at - values[below]) / gap[below]).clamp(0, 1)
-    return torch.lerp(ranks[below], ranks[below + 1], share)
+    slopes = ranks.diff() / values.diff().clamp(min=torch.finfo(values.dtype).tiny)
+    slopes = slopes.where(values.diff() > 0, 0)
+    within = at.clamp(values[0], values[-1])
+    below = torch.bucketize(within, values[1:-1], right=True, out_int32=True)
+    return torch.addcmul((ranks[:-1] - slopes * values[:-1])[below], slopes[below], within)

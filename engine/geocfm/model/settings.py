@@ -297,7 +297,7 @@ PRESETS: dict[str, Settings] = {
             anchor_variance=1 / 4,
             head_width=64,
             head_depth=1,
-            process=True,
+            process=None,
         ),
         training=TrainingSettings(minutes=5, optimiser="muon", points_per_step=2048, patience=20),
         sampling=_OUR_SAMPLING,
@@ -314,7 +314,7 @@ PRESETS: dict[str, Settings] = {
             anchor_variance=1 / 4,
             head_width=256,
             head_depth=3,
-            process=True,
+            process=None,
         ),
         training=TrainingSettings(
             minutes=60, optimiser="muon", points_per_step=8192, ema=0.999, patience=20

@@ -53,17 +53,18 @@ def run_memory(job: MemoryJob, place: Workplace, reporter: Reporter) -> None:
     """Measure peak memory and write the figures as JSON."""
     # models and maps of its own, lest it replace the user's in that folder
     with tempfile.TemporaryDirectory(prefix="memory-", dir=job.out) as folder:
-        steps = measure_memory(
+        steps, least = measure_memory(
             *(Path(folder), job.size, job.layers, job.iterations, job.mapped, job.whole), reporter
         )
     (result,) = results_of(job)
     content = {
         "steps": [asdict(step) for step in steps],
+        "least": asdict(least) if least else None,
         "provenance": place.provenance.model_dump(mode="json"),
     }
     (place.folder / result.name).write_text(json.dumps(content, indent=1), encoding="utf-8")
     place.deliver(result.name, result)
-    reporter.wrote("benchmark", result, "peak memory of each step")
+    reporter.wrote("benchmark", result, "peak memory and time of each step")
 
 
 def run_benchmark(job: SyntheticBenchmarkJob | AblationJob, reporter: Reporter) -> None:

@@ -61,6 +61,7 @@ from geocfm.training.members import (
     fit_member,
     share_of_budget,
     with_iterations,
+    with_start,
 )
 from geocfm.training.resume import STATE, Snapshot, discard_state, load_state, save_state
 
@@ -191,6 +192,7 @@ def run_train(job: TrainJob, place: Workplace, reporter: Reporter) -> None:
         found = inspect_region(region)
         _tell(found, reporter)
         _refuse(found)
+        settings = with_start(settings, len(region.points))
         settings = share_of_budget(settings, job.ensemble * (1 + (job.folds or 0)))
         validated, pooled = None, Pooled()
         if job.folds:
@@ -200,9 +202,8 @@ def run_train(job: TrainJob, place: Workplace, reporter: Reporter) -> None:
             settings = with_iterations(settings, validated.iterations)
 
         noting = reporter.stage("Noting what is seen")
-        experience = gather_experience(
-            region, region.starts["train"], settings.training, job.seed, noting
-        )
+        seen = region.starts if settings.training.ground == "window" else region.ground
+        experience = gather_experience(region, seen["train"], settings.training, job.seed, noting)
 
         def card(snapshot: Snapshot, others: Sequence[MemberCard] = ()) -> ModelCard:
             return make_card(region, settings, job, found, snapshot, place.provenance, others)
@@ -249,9 +250,7 @@ def run_train(job: TrainJob, place: Workplace, reporter: Reporter) -> None:
             try:
                 source = RegionBatches(ensemble[0].region, settings.training, job.seed)
                 training = settings.training
-                loss = partial(
-                    flow_loss, density_weight=training.density_weight, ground=training.ground
-                )
+                loss = partial(flow_loss, density_weight=training.density_weight)
                 result = train(
                     *(source, network, loss, settings.training, device, reporter, log),
                     save=lambda state: save_state(place.folder, state),

@@ -46,6 +46,7 @@ TILE_LAYER = 24  # bytes of a layer's statistics in a tile
 WINDOW = 200  # bytes of a window of the mosaic as a Window
 GENERATED_CELL = 160  # bytes of a cell of a synthetic image while it is made
 LARGEST_TILE, SMALLEST_TILE = 1536, 192  # cells along the side of what is mapped in one pass
+TILE_STEP = 64
 TILE_SHARE = 0.5  # of the free memory that it may take
 MOST_OF_A_TILE = 900_000_000  # bytes: larger ones save little, as margins are a small part then
 STRIP_COPIES = 6  # of a row of tiles: as found, in cells of the area, saved, assembled to bands
@@ -325,18 +326,22 @@ def ensure_mapping_fits(card: ModelCard, grid: Grid, device: torch.device, maps:
 
 def _tile_side(card: ModelCard, grid: Grid, device: torch.device, maps: int) -> int:
     """The largest side that leaves most of the memory to others; the map does not depend on it."""
-    margin = 2 * (card.settings.network.reach + card.settings.network.period)
 
     def needs(side: int) -> Needs:
         strips = side * grid.width * FLOAT * maps * STRIP_COPIES
-        return Needs(strips, looking_bytes(card.settings, card.channels, side + margin))
+        return Needs(strips, looking_bytes(card.settings, card.channels, side + _margin(card)))
 
-    for side in _halves(LARGEST_TILE, SMALLEST_TILE):
+    for side in range(LARGEST_TILE, SMALLEST_TILE - 1, -TILE_STEP):
         needed, available = needs(side).tightest(device)
         if needed <= TILE_SHARE * available and needs(side).network <= MOST_OF_A_TILE:
             return side
     _refuse(needs(SMALLEST_TILE), device, "The map", otherwise=SMALLER_REGION)
     return SMALLEST_TILE
+
+
+def _margin(card: ModelCard) -> int:
+    """Cells that a look at a tile sees beyond its two ends, together."""
+    return 2 * (card.settings.network.reach + card.settings.network.period)
 
 
 def ensure_region_fits(card: ModelCard, grid: Grid, points: Points, otherwise: str) -> None:
@@ -388,24 +393,25 @@ def ensure_drawing_fits(
     card: ModelCard, grid: Grid, points: int, draws: int, device: torch.device
 ) -> int:
     """Refuse draws that cannot be held; give the side of what is looked at in one pass."""
-    tile = ensure_mapping_fits(card, grid, device, 1 + len(card.others))
-    window = card.window_size
+    largest = ensure_mapping_fits(card, grid, device, 1 + len(card.others))
+    window, local = card.window_size, card.settings.is_local
 
-    def needs(points: int, draws: int) -> Needs:
+    def needs(points: int, draws: int, tile: int) -> Needs:
         wanted = points * draws
         network = drawing_bytes(card.settings, card.channels, window, wanted)
-        if card.settings.is_local:
-            margin = 2 * (card.settings.network.reach + card.settings.network.period)
-            around = tile + window + margin
+        if local:  # windows reach beyond the tile that they begin in
+            around = tile + window + _margin(card)
             network += looking_bytes(card.settings, card.channels, around)
         return Needs(wanted * DRAWN_POINT, network)
 
+    tiles = range(largest, SMALLEST_TILE - 1, -TILE_STEP) if local else [largest]
+    tile = next((side for side in tiles if needs(points, draws, side).fit(device)), tiles[-1])
     _refuse(
-        needs(points, draws),
+        needs(points, draws, tile),
         device,
         f"Drawing {points * draws:,} points",
-        ((f"--draws {fewer}", needs(points, fewer)) for fewer in _halves(draws, 1)),
-        ((f"--points {fewer}", needs(fewer, draws)) for fewer in _halves(points, 1)),
+        ((f"--draws {fewer}", needs(points, fewer, tile)) for fewer in _halves(draws, 1)),
+        ((f"--points {fewer}", needs(fewer, draws, tile)) for fewer in _halves(points, 1)),
         otherwise="Use fewer --points and --draws, or a model trained with a smaller --window.",
     )
     return tile

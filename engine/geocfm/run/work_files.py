@@ -30,7 +30,7 @@ _part = rf"[\w-]+\.(?:npz|tmp)|[\w-]+{_raster}|log\.jsonl|{_state}"
 _names = "|".join(map(re.escape, BASELINE_NAMES))
 _folder = "|".join(
     (
-        r"strips(?:-[\w-]+)?|draws|baselines|folds|geocfm|network|(?:fold|member)-\d+",
+        r"strips(?:-[\w-]+)?|draws|baselines|folds|geocfm\d?|network|(?:fold|member)-\d+",
         rf"maps|maps/[\w-]+|{_names}",
     )
 )

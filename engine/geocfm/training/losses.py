@@ -5,8 +5,6 @@ Where points have weights, these are means weighted by them.
 
 from __future__ import annotations
 
-from typing import Literal
-
 import torch
 from torch import Tensor
 from torch.nn import functional
@@ -24,11 +22,10 @@ def flow_loss(
     network: VelocityNetwork,
     batch: Batch,
     density_weight: float = 1.0,
-    ground: Literal["window", "region"] = "window",
 ) -> Tensor:
     """Flow matching (paper, Eq. 7), and the density head's loss; means over all points.
 
-    ground: what the density is normalised over: each window, or all windows together.
+    The density is normalised over each window, or over all windows of the batch together.
     """
     maps = network.encode(batch.images, batch.footprints)
 
@@ -39,26 +36,26 @@ def flow_loss(
     loss = flow_matching_loss(velocity, points, batch.noise, batch.t, batch.weights)
     if maps.log_density is not None and maps.log_intensity is not None:
         logs = maps.log_density
-        if ground == "region":
-            logs = log_density_over_all(maps.log_intensity, batch)
+        if batch.log_shares is not None:
+            logs = log_density_over_all(maps.log_intensity, batch.footprints, batch.log_shares)
         loss = loss + density_weight * likelihood_loss(logs, batch)
     return loss
 
 
-def log_density_over_all(log_intensity: Tensor, batch: Batch) -> Tensor:
+def log_density_over_all(log_intensity: Tensor, footprints: Tensor, log_shares: Tensor) -> Tensor:
     """Log intensities (B, H, W) less the log of what all ground holds by the batch's windows.
 
-    The sum over windows, each for as many as it stands for, is what all ground holds on average;
-    its logarithm is too small on average, the less the more windows there are.
+    The sum over windows, each for the share (B,) that it stands for, is what all ground holds on
+    average; its logarithm is too small on average, the less the more windows there are.
     """
-    masses = log_mass(log_intensity, batch.footprints)
-    total = (masses + batch.log_shares.to(masses.dtype)).logsumexp(dim=0)
+    masses = log_mass(log_intensity, footprints)
+    total = (masses + log_shares.to(masses.dtype)).logsumexp(dim=0)
     return log_intensity - total
 
 
 def density_loss(network: ScoreNetwork, batch: Batch) -> Tensor:
     """Exact negative log likelihood, nats per point and px^2: mean over all points."""
-    return likelihood_loss(log_density(network(batch.images), batch.footprints), batch)
+    return likelihood_loss(log_density(_inside(network, batch), batch.footprints), batch)
 
 
 def likelihood_loss(log_densities: Tensor, batch: Batch) -> Tensor:
@@ -74,7 +71,7 @@ def likelihood_loss(log_densities: Tensor, batch: Batch) -> Tensor:
 
 def segmentation_loss(network: ScoreNetwork, batch: Batch) -> Tensor:
     """Binary cross-entropy of "holds an occurrence": mean over the valid pixels of all images."""
-    logits = network(batch.images)
+    logits = _inside(network, batch)
     holds = torch.zeros_like(logits).flatten()
     holds[point_pixels(batch)] = 1.0
     valid = batch.footprints
@@ -83,6 +80,13 @@ def segmentation_loss(network: ScoreNetwork, batch: Batch) -> Tensor:
         holds.view_as(logits)[valid],
         pos_weight=logits.new_tensor(POSITIVE_WEIGHT),
     )
+
+
+def _inside(network: ScoreNetwork, batch: Batch) -> Tensor:
+    """Logits (B, H, W) of the windows, without the margin that their images show."""
+    height, width = batch.footprints.shape[-2:]
+    margin = (batch.images.shape[-1] - width) // 2
+    return network(batch.images)[:, margin : margin + height, margin : margin + width]
 
 
 def point_pixels(batch: Batch) -> Tensor:

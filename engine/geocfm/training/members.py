@@ -22,6 +22,7 @@ from geocfm.training.process import fit_process
 from geocfm.training.resume import Snapshot
 
 BOOTSTRAP_STREAM = 2**29  # keeps the choice of blocks apart from the noise of the steps
+FEW_OCCURRENCES = 5000  # docs/benchmarks.md, "What a network begins with"
 SEED_STEP = 1_000_003  # between members, so that the seeds of two ensembles do not meet
 
 
@@ -93,6 +94,18 @@ def share_of_budget(settings: Settings, trainings: int) -> Settings:
     return settings.model_copy(update={"training": training})
 
 
+def with_start(settings: Settings, occurrences: int) -> Settings:
+    """The settings with what the network begins with, for so many known occurrences.
+
+    Unless it was said: where few are known, what single cells say.
+    """
+    if settings.network.process is not None:
+        return settings
+    process = settings.network.density and occurrences < FEW_OCCURRENCES
+    network = settings.network.model_copy(update={"process": process})
+    return settings.model_copy(update={"network": network})
+
+
 def with_iterations(settings: Settings, iterations: int) -> Settings:
     """The settings of a training that others have found the length of."""
     found = {"iterations": iterations, "minutes": None, "patience": 0}
@@ -108,7 +121,7 @@ def fit_member(
     result = fit_network(
         RegionBatches(member.region, training, member.seed),
         member.network(),
-        partial(flow_loss, density_weight=training.density_weight, ground=training.ground),
+        partial(flow_loss, density_weight=training.density_weight),
         training,
         member.seed,
         device,

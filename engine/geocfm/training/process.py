@@ -32,7 +32,6 @@ DIGITS = 4  # of a channel, whose standard deviation is about 1
 PROCESS_STREAM = 2**31 + 2  # keeps this chance apart from that of every training step
 
 Rows = NDArray[np.float32]
-PRESENT = np.minimum(np.arange(QUANTILES), 1).astype(np.float32)  # ranks 0 and 1 of 0 and 1
 Floats = NDArray[np.float64]
 
 
@@ -58,16 +57,14 @@ def fit_process(process: CellProcess, region: Region, seed: int) -> None:
     presence = region.encoder.presence_channels()
     process.presence.copy_(torch.from_numpy(presence))
     for channel, column in enumerate(cells.sample.T):
-        if presence[channel] == channel:
-            values, ranks = PRESENT, PRESENT
-        else:
+        if presence[channel] != channel:
             has_data = cells.sample[:, presence[channel]] > 0 if presence[channel] >= 0 else ...
             values, ranks = _quantiles(column[has_data])
-        process.values[channel] = torch.from_numpy(values)
-        process.ranks[channel] = torch.from_numpy(ranks)
+            process.values[channel] = torch.from_numpy(values)
+            process.ranks[channel] = torch.from_numpy(ranks)
     _centre(process, cells.sample)
     sample, present = (
-        process.ranked(torch.from_numpy(rows)).double().numpy()
+        process.ranked(torch.from_numpy(rows.T)).double().numpy().T
         for rows in (cells.sample, cells.present)
     )
     terms = _Terms.learned(sample, presence, len(present))
@@ -91,11 +88,11 @@ def fit_process(process: CellProcess, region: Region, seed: int) -> None:
 
 def _centre(process: CellProcess, cells: Rows) -> None:
     """Give the ranks of values the mean 0 where there is data: what an absent layer has."""
-    ranks = process.ranked(torch.from_numpy(cells)).double()
+    ranks = process.ranked(torch.from_numpy(cells.T)).double()
     for channel, beside in enumerate(process.presence.tolist()):
         if beside != channel:
-            with_data = ranks[:, beside].sum() if beside >= 0 else len(ranks)
-            process.ranks[channel] -= ranks[:, channel].sum() / max(float(with_data), 1.0)
+            with_data = ranks[beside].sum() if beside >= 0 else len(cells)
+            process.ranks[channel] -= ranks[channel].sum() / max(float(with_data), 1.0)
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,6 @@
 """Batches: which image, which points, how often, and that the generator alone decides."""
 
-from dataclasses import fields
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -37,8 +37,9 @@ def test_shapes_and_kinds(region):
     assert batch.images.shape == (4, 1 + 1 + 4 + 3, 16, 16)
     assert batch.points.shape == batch.noise.shape == (count, 2)
     assert batch.t.shape == batch.image.shape == (count,)
-    kinds = {getattr(batch, field.name).dtype for field in fields(batch)}
+    kinds = {tensor.dtype for tensor in batch.tensors().values()}
     assert kinds == {torch.float32, torch.int64, torch.bool}
+    assert batch.log_shares is None
     assert batch.footprints.dtype == torch.bool
     assert batch.footprints.shape == (4, 16, 16)
     assert batch.image.dtype == torch.int64
@@ -72,8 +73,8 @@ def test_images_are_the_encoded_windows(region):
 def test_the_generator_decides(region):
     windows = windows_of(region)
     first, again, other = (batch_of(region, windows, ONCE, s, True) for s in (1, 1, 2))
-    for field in fields(first):
-        assert torch.equal(getattr(first, field.name), getattr(again, field.name))
+    for name, tensor in first.tensors().items():
+        assert torch.equal(tensor, again.tensors()[name])
     assert not torch.equal(first.noise, other.noise)
     assert not torch.equal(first.t, other.t)
 
@@ -275,3 +276,47 @@ def test_hidden_layers_look_like_layers_without_data(region):
         np.testing.assert_array_equal(some.channels[-3:][seen], validity[seen])
         hidden.append(~seen)
     assert np.mean(hidden) == pytest.approx(0.5 * 2 / 3, abs=0.1)
+
+
+@pytest.mark.parametrize("start", [(24, 24), (0, 0), (80, 64), (40, 3)])
+def test_a_margin_shows_what_lies_around_a_window_and_no_data_beyond_the_grid(make_region, start):
+    region = make_region(margin=8)
+    window = Window(*start, 16, 16)
+    example = read_example(region, window, np.random.default_rng(0))
+    whole, footprint = region.encoder.encode(region.read(region.grid.window()))
+    rows, cols = (np.arange(first - 8, first + 24) for first in start)
+    on_grid = (rows[:, None] >= 0) & (rows[:, None] < 96) & (cols >= 0) & (cols < 80)
+    around = whole[:, rows.clip(0, 95)[:, None], cols.clip(0, 79)]
+    assert example.channels.shape == (len(whole), 32, 32)
+    np.testing.assert_array_equal(example.channels[:, on_grid], around[:, on_grid])
+    validity = slice(-3, None)  # of three layers
+    assert not example.channels[validity][:, ~on_grid].any()
+    assert example.footprint.shape == (16, 16)
+    np.testing.assert_array_equal(
+        example.footprint, footprint[window.slices_in(Window(0, 0, 96, 80))]
+    )
+    np.testing.assert_array_equal(example.points, region.points_in(window))
+
+
+def test_a_window_is_turned_with_its_margin(make_region):
+    region = make_region(margin=8)
+    example = read_example(region, Window(24, 24, 16, 16), np.random.default_rng(0))
+    for seed in range(8):
+        turned = replace(example, share=2.5).turned(np.random.default_rng(seed))
+        symmetry = int(np.random.default_rng(seed).integers(SYMMETRIES))
+        inner = turned.channels[:, 8:-8, 8:-8]
+        np.testing.assert_array_equal(inner, turn_image(example.channels[:, 8:-8, 8:-8], symmetry))
+        np.testing.assert_array_equal(turned.footprint, turn_image(example.footprint, symmetry))
+        assert turned.share == 2.5
+
+
+def test_a_batch_tells_for_how_many_windows_each_of_its_own_stands(region):
+    generator = np.random.default_rng(0)
+    examples = [read_example(region, window, generator) for window in windows_of(region)]
+    assert make_batch(examples, ONCE, generator).log_shares is None
+    shared = [
+        replace(example, share=share) for example, share in zip(examples, (1, 2, 5, 9), strict=True)
+    ]
+    found = make_batch(shared, ONCE, generator).log_shares
+    np.testing.assert_allclose(found, np.log([1, 2, 5, 9]), rtol=1e-6)
+    assert found.dtype == torch.float32

@@ -25,6 +25,7 @@ def test_windows_hold_data_an_occurrence_and_one_role(make_region, sample, footp
     for tile, role in region.split.tiles():
         painted[tile.row : tile.row_stop, tile.col : tile.col_stop] = role
     expected: dict[str, list[tuple[int, int]]] = {role: [] for role in ROLES}
+    ground: dict[str, list[tuple[int, int]]] = {role: [] for role in ROLES}
     too_little = 0
     for row in range(0, 96 - size + 1, stride):
         for col in range(0, 80 - size + 1, stride):
@@ -32,13 +33,17 @@ def test_windows_hold_data_an_occurrence_and_one_role(make_region, sample, footp
             cells = slice(row, row + size), slice(col, col + size)
             roles = np.unique(painted[cells])
             enough = data[cells].mean() >= footprint
+            if len(roles) == 1 and enough:
+                ground[ROLES[roles[0]]].append((row, col))
             if len(roles) == 1 and len(points_inside(region.points, window)):
                 too_little += not enough
                 if enough:
                     expected[ROLES[roles[0]]].append((row, col))
     for role in ROLES:
         assert [tuple(start) for start in region.starts[role].tolist()] == expected[role]
+        assert [tuple(start) for start in region.ground[role].tolist()] == ground[role]
     assert len(expected["train"]) > 10
+    assert len(ground["train"]) > len(expected["train"])
     assert too_little > 0
     assert region.window(region.starts["train"][0]) == Window(*expected["train"][0], size, size)
 

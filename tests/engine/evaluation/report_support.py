@@ -63,6 +63,7 @@ def full_report(name: str = "model") -> Report:
             window="48 x 48 cells (24 km across)",
             grid="120 rows x 100 columns of 100 m cells in EPSG:32750",
             tiles={"train": 11, "validation": 3, "test": 7},
+            searched="Searched ground: all training tiles count as evenly searched.",
             learned_from="190 occurrences in gold.gpkg",
         ),
         layers=(
@@ -82,7 +83,7 @@ def full_report(name: str = "model") -> Report:
         training=TrainingHistory(
             200, 61.0, Series(iterations, losses), Series(iterations[::4], losses[::4]), 120, 8.1234
         ),
-        map=MapFacts(1234.5, 96, 0.237, 33.1),
+        map=MapFacts(1234.5, 0.237, 33.1),
         prediction_rate=rate_curve(*test),
         validation_rate=rate_curve(*validation),
         success_rate=rate_curve(*train),

@@ -98,7 +98,7 @@ def test_the_flows_draws_follow_its_density(truth, still_flow):
 
 def test_a_flow_and_the_head_that_anchors_it_are_two_answers_to_one_image(one_thread):
     flow = trained_flow(anchored=True)
-    sampling = PRESETS["quick"].sampling.model_copy(update={"views": 1})
+    sampling = PRESETS["quick"].sampling
     size = flow.channels.shape[-1]
     image = Image(flow.channels, np.ones((size, size), dtype=bool), np.zeros((0, 2)))
     by_flow, by_head = (

@@ -24,7 +24,7 @@ MEAN = 0.25
 def raw_map(path: Path, density: NDArray[np.float64], grid: Grid) -> RawMap:
     with open_raster_for_blocks(path, grid) as raster:
         raster.write((density * MEAN).astype(np.float32), 1)
-    return RawMap(path, MEAN, 1.0, 1)
+    return RawMap(path, MEAN, 1.0)
 
 
 def density_field(shape: tuple[int, int]) -> NDArray[np.float64]:

@@ -26,6 +26,7 @@ from geocfm.geo.grid import Window
 from geocfm.geo.rasters import Stack
 from geocfm.inference.parts import Parts
 from geocfm.inference.regional_map import write_raw_map
+from geocfm.inference.windowed_map import BlendedWindows
 from geocfm.model.checkpoint import Checkpoint
 from geocfm.run.learned_area import learned_area
 from small_data import write_shapes
@@ -126,7 +127,9 @@ def test_a_map_shows_the_scores(
     baseline.fit(RegionImages(region, checkpoint.card, 1, quiet(), "a method"), effort)
     densities = BaselineDensities(baseline, region)
     stage = quiet().stage("Mapping")
-    raw = write_raw_map(tmp_path / "raw.tif", densities, None, Parts(tmp_path / "p"), stage)
+    raw = write_raw_map(
+        tmp_path / "raw.tif", BlendedWindows(densities), None, Parts(tmp_path / "p"), stage
+    )
     with rasterio.open(raw.path) as source:
         values = source.read(1) / raw.mean
     whole = read_image(region, region.grid.window())

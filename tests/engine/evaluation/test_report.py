@@ -159,12 +159,9 @@ def test_the_caveats_are_always_there(report: Report) -> None:
     assert "No raster of survey effort" not in weighted
 
 
-def test_maps_by_the_count_head_have_a_caveat_of_their_own(report: Report) -> None:
-    for combine, there in (("count", True), ("consistent", False), (None, False)):
-        told = replace(report, map=replace(report.map, combine=combine))
-        caveats = " ".join(summarise(told).caveats)
-        assert ("ground where nobody has looked is rated low" in caveats) == there
-        assert ("--combine consistent" in caveats) == there
+def test_the_ground_that_counted_as_searched_is_told_among_the_caveats(report: Report) -> None:
+    assert report.model.searched in summarise(report).caveats
+    assert report.model.searched in " ".join(page_of(report).all_text().split())
 
 
 def test_baselines_that_were_left_out_have_a_sentence_in_their_place(report: Report) -> None:

@@ -1,17 +1,13 @@
-"""Three estimators of a window's density, held against each other and against their definitions."""
+"""The density of windows from draws, held against the exact one and against its definition."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
-import torch
-from geocfm.errors import UserError
 from geocfm.geo.grid import Window
-from geocfm.inference.density import DENSITIES, choose_density
+from geocfm.inference.density import density_from_draws, relative, smoothed_counts
 from geocfm.inference.flow_sampler import even_normal
 from geocfm.inference.predictor import EncodedWindows, Predictor
-from geocfm.inference.window_survey import choose_combination
-from geocfm.model.settings import NetworkSettings
 from numpy.typing import NDArray
 from scipy.ndimage import gaussian_filter
 from scipy.special import ndtr
@@ -26,50 +22,61 @@ def encoded(predictor: Predictor) -> EncodedWindows:
     return predictor.encode([ALL, BESIDE_THE_HOLE])
 
 
-@pytest.mark.parametrize("density", DENSITIES)
-def test_every_density_has_mean_1_on_data_and_is_0_elsewhere(
-    predictor: Predictor, encoded: EncodedWindows, density: str
+@pytest.fixture(scope="module")
+def exact(predictor: Predictor, encoded: EncodedWindows) -> list[NDArray[np.float64]]:
+    """The flow's own density at the centres of cells, as the densities by draws are scaled."""
+    return [
+        relative(np.exp(predictor.sampler.log_density_map(encoded, number)), footprint)
+        for number, footprint in enumerate(encoded.footprints)
+    ]
+
+
+@pytest.mark.parametrize("model", ["predictor", "windowed"])
+def test_a_density_has_mean_1_on_data_and_is_0_elsewhere(
+    model: str, request: pytest.FixtureRequest
 ) -> None:
-    found = DENSITIES[density](predictor, encoded, 1, 0)
+    predictor: Predictor = request.getfixturevalue(model)
+    encoded = predictor.encode([ALL, BESIDE_THE_HOLE])
     assert not encoded.footprints[1].all()
+    found = density_from_draws(predictor, encoded, 1)
     for values, footprint in zip(found, encoded.footprints, strict=True):
         assert values[footprint].mean() == pytest.approx(1)
         assert (values[footprint] >= 0).all()
         assert (values[~footprint] == 0).all()
 
 
-@pytest.mark.parametrize("density", DENSITIES)
-def test_a_window_without_data_has_no_density(predictor: Predictor, density: str) -> None:
-    nothing = predictor.encode([ALL, Window(500, 500, 32, 32)])
-    found = DENSITIES[density](predictor, nothing, 1, 0)
+def test_a_window_without_data_has_no_density(windowed: Predictor) -> None:
+    nothing = windowed.encode([ALL, Window(500, 500, 32, 32)])
+    found = density_from_draws(windowed, nothing, 1)
     assert found[0].any()
     assert not found[1].any()
 
 
-def test_the_head_is_the_softmax_of_its_logits(predictor: Predictor) -> None:
-    encoded = predictor.encode([ALL, BESIDE_THE_HOLE], views=1)
-    network = predictor.sampler._network
-    values = predictor._reader.read(encoded.windows)
-    with torch.no_grad():
-        images = torch.from_numpy(values.channels)
-        score = network.score(network.unet(images), torch.Size((32, 32)))
-        logits = (score + network.process(images)).double().numpy()
-    for found, logit, footprint, mass in zip(
-        DENSITIES["head"](predictor, encoded, 1, 0),
-        logits,
-        encoded.footprints,
-        encoded.maps.log_mass.tolist(),
-        strict=True,
-    ):
-        total = np.exp(logit[footprint]).sum()
-        assert mass == pytest.approx(np.log(total), abs=1e-4)
-        expected = np.exp(logit[footprint]) / total * footprint.sum()
-        assert found[footprint] == pytest.approx(expected, rel=1e-3)
+def test_another_stream_or_seed_is_another_chance(windowed: Predictor) -> None:
+    encoded = windowed.encode([ALL])
+    first, same = (density_from_draws(windowed, encoded, 1)[0] for _ in range(2))
+    assert np.array_equal(first, same)
+    for seed, stream in ((2, 0), (1, 1)):
+        assert not np.array_equal(density_from_draws(windowed, encoded, seed, stream)[0], first)
 
 
-def test_draws_and_exact_density_agree(predictor: Predictor, encoded: EncodedWindows) -> None:
+def test_counts_are_smoothed_by_half_of_scotts_rule_or_by_a_cell() -> None:
+    generator = np.random.default_rng(3)
+    for spread, count in ((0.2, 64), (0.01, 5000)):
+        points = np.clip(generator.normal(0.5, spread, (count, 2)), 0.001, 0.999)
+        counts = np.histogram2d(points[:, 1], points[:, 0], bins=40, range=((0, 1), (0, 1)))[0]
+        scott = 40 * np.sqrt((points[:, 0].var() + points[:, 1].var()) / 2) / count ** (1 / 6)
+        width = max(scott / 2, 1)
+        assert (width > 1) == (spread == 0.2)
+        found = smoothed_counts(points, 40)
+        assert found == pytest.approx(gaussian_filter(counts, width, mode="reflect"), abs=1e-9)
+        assert found.sum() == pytest.approx(count)
+
+
+def test_draws_and_exact_density_agree(
+    predictor: Predictor, encoded: EncodedWindows, exact: list[NDArray[np.float64]]
+) -> None:
     """The exact density, smoothed as draws are, is what very many draws show."""
-    exact = DENSITIES["exact"](predictor, encoded, 1, 0)
     drawn = predictor.draw_evenly(encoded, [8192, 8192], 1)
     for values, points, footprint in zip(exact, drawn, encoded.footprints, strict=True):
         counts = np.zeros((32, 32))
@@ -84,10 +91,10 @@ def test_draws_and_exact_density_agree(predictor: Predictor, encoded: EncodedWin
 
 
 def test_densities_of_a_map_by_draws_and_exactly_agree(
-    predictor: Predictor, encoded: EncodedWindows
+    predictor: Predictor, encoded: EncodedWindows, exact: list[NDArray[np.float64]]
 ) -> None:
     """As maps have them: what is left between them is the kernel's width and 512 draws' chance."""
-    kde, exact = (DENSITIES[name](predictor, encoded, 1, 0) for name in ("kde", "exact"))
+    kde = density_from_draws(predictor, encoded, 1)
     both = encoded.footprints.all(axis=0)
     for number, other in ((0, 1), (1, 0)):
         here = encoded.footprints[number]
@@ -123,19 +130,3 @@ def test_even_noise_fills_its_strata(count: int) -> None:
         for axis in (0, 1):
             strata = np.floor(ndtr(noise[:, axis].astype(np.float64)) * 64 + 0.2)
             assert len(np.unique(strata % 64)) == 64
-
-
-def test_what_a_model_has_not_is_said() -> None:
-    bare, whole = NetworkSettings(), NetworkSettings(density=True, process=True)
-    assert choose_density("auto", bare) == "kde"
-    assert choose_density("auto", whole) == "head"
-    assert choose_density("exact", bare) == "exact"
-    assert choose_combination("auto", bare) == "consistent"
-    assert choose_combination("auto", whole) == "count"
-    assert choose_combination("auto", NetworkSettings(count=True)) == "count"  # from before
-    with pytest.raises(UserError, match="no density head"):
-        choose_density("head", bare)
-    for combine, said in (("head", "no density head"), ("count", "how many occurrences")):
-        assert choose_combination(combine, whole) == combine
-        with pytest.raises(UserError, match=said):
-            choose_combination(combine, bare)

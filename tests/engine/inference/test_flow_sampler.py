@@ -228,10 +228,17 @@ def test_an_anchored_flows_density_is_its_density_heads(steps: int, allowed: flo
     """At the pixels' centres, but for what a grid of Gaussians blurs; none of it on no-data."""
     torch.manual_seed(2)
     settings = NetworkSettings(
-        width=8, depth=1, features=4, head_width=8, head_depth=1, density=True, anchor=1
+        norm="position",
+        width=8,
+        depth=1,
+        features=4,
+        head_width=8,
+        head_depth=1,
+        density=True,
+        anchor=1,
     )
     network = VelocityNetwork(2, settings).eval().requires_grad_(False)
-    network.score.weight.uniform_(-3, 3)  # not as flat as a new one
+    network.score.cells.weight.uniform_(-3, 3)  # not as flat as a new one
     sampler = FlowSampler(network, SamplingSettings(lateness=3.0), CPU)
     encoded = encode(sampler, EVERYWHERE, HOLE)
     assert sampler.mass(encoded) == pytest.approx([1, 1], abs=0.04)  # the rest at the edges

@@ -58,12 +58,19 @@ def blended(
     return result
 
 
+def inside(points: NDArray[np.float64], window: Window) -> NDArray[np.bool_]:
+    first, end = (window.col, window.row), (window.col_stop, window.row_stop)
+    found: NDArray[np.bool_] = ((points >= first) & (points < end)).all(axis=1)
+    return found
+
+
 @pytest.mark.parametrize("shape", SHAPES)
 def test_the_parts_of_all_windows_sum_to_1_everywhere(shape: tuple[int, int, int, int]) -> None:
     mosaic = mosaic_over(*shape)
     points = np.random.default_rng(0).random((2000, 2)) * (shape[1], shape[0])
     total, covered = np.zeros(len(points)), np.zeros(len(points), dtype=int)
-    for window, which in mosaic.windows_over(points).items():
+    for window in mosaic.windows():
+        which = inside(points, window)
         share = mosaic.share(window, points[which])
         assert (share > 0).all()
         total[which] += share
@@ -85,17 +92,14 @@ def test_windows_cover_every_cell_and_stay_on_the_grid(shape: tuple[int, int, in
     assert covered.all()
 
 
-def test_points_are_found_in_just_the_windows_over_them() -> None:
-    mosaic = mosaic_over(101, 77, 32, 16)
-    points = np.random.default_rng(1).random((300, 2)) * (77, 101)
-    found = mosaic.windows_over(points)
-    for window in mosaic.windows():
-        expected = [
-            number
-            for number, (x, y) in enumerate(points)
-            if window.col <= x < window.col_stop and window.row <= y < window.row_stop
-        ]
-        assert list(found.get(window, [])) == expected
+@pytest.mark.parametrize("shape", SHAPES)
+def test_the_first_row_of_windows_that_reaches_into_a_strip(
+    shape: tuple[int, int, int, int],
+) -> None:
+    mosaic = mosaic_over(*shape)
+    for strip in mosaic.strips():
+        reaching = [n for n, row in enumerate(mosaic.row_starts) if row + mosaic.size > strip.row]
+        assert mosaic.first_row_into(strip) == reaching[0]
 
 
 def test_a_window_fades_in_and_out_smoothly() -> None:

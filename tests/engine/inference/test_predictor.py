@@ -10,6 +10,7 @@ from geocfm.inference.flow_sampler import EDGE, WindowDraws
 from geocfm.inference.predictor import Predictor, WindowReader
 from geocfm.model.checkpoint import Checkpoint
 from geocfm.model.network import new_network
+from mapping_support import network_settings, planes, predictor_of
 from numpy.typing import NDArray
 from scipy.stats import norm
 from small_data import HOLE
@@ -167,3 +168,37 @@ def test_the_exact_density_agrees_with_where_draws_fall(
     # a density of another scale would not do
     wrong = 1.3 * anywhere
     assert over_draws != pytest.approx((wrong / (wrong + uniform)).mean(), abs=0.02)
+
+
+@pytest.mark.parametrize("stem", [1, 2])
+def test_a_window_with_a_margin_is_the_inside_of_a_larger_look(stem: int) -> None:
+    """A margin as wide as the reach shows all that counts; windows begin with whole cells."""
+    network = network_settings(stem, 1)
+    margin = -(-network.reach // network.period) * network.period
+    there = predictor_of(planes(160, 170, [Window(70, 60, 9, 20)]), 1, network, 24, margin=margin)
+    windows = [Window(60, 64, 24, 24), Window(80, 72, 24, 24)]
+    encoded = there.encode(windows)
+    look = there.look(Window(52, 48, 72, 80))
+    levels, intensity, footprints = look.cut(windows)
+    assert np.array_equal(encoded.footprints, footprints)
+    assert not footprints.all()
+    torch.testing.assert_close(encoded.maps.log_intensity, intensity, atol=1e-4, rtol=1e-4)
+    rows = levels[0].permute(0, 2, 3, 1).reshape(-1, levels[0].shape[1])
+    torch.testing.assert_close(encoded.maps.rows, rows, atol=1e-4, rtol=1e-4)
+    cut = there.cut(look, windows, footprints)
+    torch.testing.assert_close(
+        encoded.maps.log_density[footprints], cut.maps.log_density[footprints], atol=1e-4, rtol=1e-4
+    )
+    # without the margin a window's border is another
+    bare = predictor_of(there.layers, [there.sampler._network], network, 24)
+    gap = (bare.encode(windows).maps.log_intensity - intensity).abs()[footprints]
+    assert gap.max() > 0.1
+
+
+def test_a_window_beyond_the_grid_has_no_data_in_its_margin() -> None:
+    there = predictor_of(planes(60, 60), size=24, margin=16)
+    encoded = there.encode([Window(-4, 50, 24, 24)])
+    assert not encoded.footprints[0, :4].any()
+    assert not encoded.footprints[0, :, 10:].any()
+    assert encoded.footprints[0, 4:, :10].all()
+    assert torch.isfinite(encoded.maps.log_intensity).all()

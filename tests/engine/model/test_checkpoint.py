@@ -166,6 +166,26 @@ def test_the_card_in_sentences():
     assert "validation loss 0.3000" in text
 
 
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"training.ground": "region"}, "all training tiles count as evenly searched, so ground"),
+        ({"network.process": "true"}, "corrects a Poisson process of single cells"),
+        ({"network.process": "false"}, "only the 48 cells around known occurrences"),
+        ({"windows.standardise": "window"}, "each window that is mapped counts as evenly searched"),
+    ],
+)
+def test_the_ground_that_counted_as_searched_is_said(changes, said):
+    card = make_card(change_settings(SETTINGS, changes))
+    assert said in card.searched()
+    assert card.searched() in card.sentences()
+    poor = "ground where nobody has looked is rated low"
+    learned_from_all = changes.keys() <= {"training.ground", "network.process"}
+    assert (poor in card.searched()) == (learned_from_all and "false" not in changes.values())
+    reach = f"up to {card.settings.network.reach} cells around it"
+    assert (reach in "\n".join(card.sentences())) == card.settings.is_local
+
+
 class Bomb:
     """Unpickling it makes a file."""
 

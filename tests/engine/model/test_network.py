@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 import torch
-from geocfm.model.anchor import anchor_flow, make_anchor
+from geocfm.model.anchor import anchor_flow
 from geocfm.model.network import (
     ATTENTIONS,
     FeatureMap,
@@ -18,6 +18,7 @@ from geocfm.model.network import (
 from geocfm.model.process import QUANTILES
 from geocfm.model.score import PixelScore
 from geocfm.model.settings import PRESETS, NetworkSettings
+from scipy.ndimage import uniform_filter
 from torch import nn
 from torch.nn import functional
 
@@ -59,7 +60,8 @@ def trained_like(channels: int, settings: NetworkSettings) -> VelocityNetwork:
     network = VelocityNetwork(channels, settings)
     nn.init.normal_(network.head[-1].weight)
     if settings.density:
-        nn.init.normal_(network.score.weight, std=0.3)
+        for layer in (network.score.cells, network.score.pixels):
+            nn.init.normal_(layer.weight, std=0.3)
     return network.eval()
 
 
@@ -245,7 +247,7 @@ def test_velocity_depends_on_the_own_image_only():
     assert together.std() > 0.01
 
 
-ANCHORED = SMALL.model_copy(update={"stem": 2, "density": True, "anchor": 2})
+ANCHORED = SMALL.model_copy(update={"norm": "position", "stem": 2, "density": True, "anchor": 2})
 
 
 @pytest.mark.parametrize("size", [24, 23])
@@ -264,43 +266,9 @@ def test_the_density_is_a_softmax_over_the_pixels_with_data(size):
     assert maps.cells == (cells, cells)
 
 
-@pytest.mark.parametrize("size", [(24, 24), (23, 26)])
-def test_several_views_give_the_mean_of_their_densities(size):
-    """Written out by another way: turned by numpy, moved by repeating the border."""
-    network = trained_like(2, ANCHORED)
-    images, footprints = torch.randn(2, 2, *size), torch.rand(2, *size) > 0.2
-    sides = [  # turned there, and back
-        (lambda a: a, lambda a: a, 0),
-        (lambda a: a[..., ::-1], lambda a: a[..., ::-1], 1),
-        (lambda a: a[..., ::-1, :], lambda a: a[..., ::-1, :], 1),
-        (lambda a: a[..., ::-1, ::-1], lambda a: a[..., ::-1, ::-1], 0),
-        (lambda a: np.swapaxes(a, -1, -2), lambda a: np.swapaxes(a, -1, -2), 1),
-    ]
-    densities = []
-    with torch.no_grad():
-        for turn, back, before in sides:
-            seen = turn(images.numpy())
-            rows, cols = (np.maximum(np.arange(-before, n), 0) for n in seen.shape[-2:])
-            moved = torch.from_numpy(np.ascontiguousarray(seen[..., rows[:, None], cols]))
-            logits = network.score(network.unet(moved), moved.shape[-2:]).numpy()
-            logits = back(logits[..., before:, before:])
-            weight = np.where(footprints, np.exp(logits), 0)
-            densities.append(weight / weight.sum(axis=(1, 2), keepdims=True))
-        maps = network.encode(images, footprints, len(sides))
-        plain = network.encode(images, footprints)
-    found = maps.log_density.exp().numpy()
-    np.testing.assert_allclose(found, np.mean(densities, axis=0), rtol=1e-4, atol=1e-9)
-    np.testing.assert_allclose(plain.log_density.exp().numpy(), densities[0], rtol=1e-4, atol=1e-9)
-    assert np.abs(found - densities[0]).max() > 1e-5
-    expected = make_anchor(maps.log_density.exp(), 2, ANCHORED.anchor_variance, network.scale)
-    torch.testing.assert_close(maps.anchor.weights, expected.weights)
-    torch.testing.assert_close(maps.rows, plain.rows)  # what points read is as it was
-
-
-@pytest.mark.parametrize("views", [1, 4])
-def test_a_new_network_leaves_the_density_to_the_process(views):
+def test_a_new_network_leaves_the_density_to_the_process():
     torch.manual_seed(2)
-    settings = PRESETS["quick"].network
+    settings = PRESETS["quick"].network.model_copy(update={"process": True})
     network = VelocityNetwork(3, settings).eval()
     images, footprints = torch.randn(2, 3, 32, 32), torch.ones(2, 32, 32, dtype=torch.bool)
     footprints[0, :9] = False
@@ -310,35 +278,40 @@ def test_a_new_network_leaves_the_density_to_the_process(views):
     network.process.intercept.fill_(-7.0)
     network.process.highest.fill_(99.0)
     with torch.no_grad():
-        maps = network.encode(images, footprints, views)
+        maps = network.encode(images, footprints)
     logs = -7 + (images * torch.tensor([0.5, -1.0, 0.2])[:, None, None]).sum(1)
     share = torch.where(footprints, logs.exp(), 0.0)
     total = share.sum((1, 2))
-    torch.testing.assert_close(maps.log_count, total.log())
+    torch.testing.assert_close(maps.log_intensity, logs)
     torch.testing.assert_close(maps.log_density.exp(), share / total[:, None, None])
 
 
-def test_eight_views_do_not_care_how_the_window_is_turned():
-    """Where cells tile the window, all eight turns of it have the same density, turned."""
-    network = trained_like(2, ANCHORED.model_copy(update={"stem": 1}))  # moves by no pixel
-    images = torch.randn(1, 2, 16, 16)
-    everywhere = torch.ones(1, 16, 16, dtype=torch.bool)
-    with torch.no_grad():
-        plain = network.encode(images, everywhere, 8).log_density
-        turned = network.encode(images.rot90(1, (-2, -1)), everywhere, 8).log_density
-        one = network.encode(images.rot90(1, (-2, -1)), everywhere).log_density
-    torch.testing.assert_close(turned.rot90(-1, (-2, -1)), plain, atol=1e-4, rtol=1e-4)
-    assert (one.rot90(-1, (-2, -1)) - plain).abs().max() > 0.01
+@pytest.mark.parametrize("size", [12, 11])
+def test_the_pixels_of_a_cell_differ_by_what_sets_it_apart_from_those_around(size):
+    """Features that hold the pixels of their cells come back less the mean of nine cells."""
+    score = PixelScore(SMALL.model_copy(update={"stem": 2, "features": 4})).requires_grad_(False)
+    score.pixels.weight[:, :, 0, 0] = torch.eye(4)
+    image = torch.randn(1, 1, 12, 12)
+    logits = score(functional.pixel_unshuffle(image, 2), torch.Size([size, size]))
+    expected = np.empty((12, 12))
+    for row, col in np.ndindex(2, 2):  # pixels at the same place of their cells
+        mine = image[0, 0, row::2, col::2].numpy()
+        expected[row::2, col::2] = mine - uniform_filter(mine, 3, mode="nearest")
+    np.testing.assert_allclose(logits[0], expected[:size, :size], atol=1e-5)
 
 
 @pytest.mark.parametrize("size", [12, 11])
-def test_each_pixel_of_a_cell_has_a_logit_of_its_own(size):
-    """Features that hold the pixels of their cells, read as they are, give the image back."""
-    score = PixelScore(SMALL.model_copy(update={"stem": 2, "features": 4})).requires_grad_(False)
-    score.weight[:, :, 0, 0], score.bias[:] = torch.eye(4), 0
-    image = torch.randn(1, 1, 12, 12)
-    logits = score(functional.pixel_unshuffle(image, 2), torch.Size([size, size]))
-    torch.testing.assert_close(logits, image[:, 0, :size, :size])
+def test_the_logits_of_cells_are_read_between_them(size):
+    """On each axis linear between the centres of cells, and level beyond the outermost."""
+    score = PixelScore(SMALL.model_copy(update={"stem": 4, "features": 2})).requires_grad_(False)
+    score.cells.weight[:, :, 0, 0], score.cells.bias[:] = torch.tensor([1.0, -2.0]), 0.5
+    features = torch.randn(1, 2, 3, 3)
+    cells = (features[0, 0] - 2 * features[0, 1] + 0.5).numpy()
+    pixels, centres = np.arange(12) + 0.5, 4 * np.arange(3) + 2
+    rows = np.stack([np.interp(pixels, centres, column) for column in cells.T], axis=1)
+    expected = np.stack([np.interp(pixels, centres, row) for row in rows])
+    logits = score(features, torch.Size([size, size]))
+    np.testing.assert_allclose(logits[0], expected[:size, :size], atol=1e-5)
 
 
 def test_an_anchors_head_reads_its_velocity_and_its_density():
@@ -371,7 +344,7 @@ def test_the_anchor_learns_by_likelihood_alone():
     maps = network.encode(torch.randn(1, 2, 20, 20))
     image = torch.zeros(8, dtype=torch.int64)
     network.velocity(maps, torch.randn(8, 2), torch.rand(8), image).square().sum().backward()
-    assert network.score.weight.grad is None
+    assert all(weight.grad is None for weight in network.score.parameters())
     assert network.unet.final.weight.grad.abs().sum() > 0
 
 
@@ -455,8 +428,8 @@ def test_the_head_reads_all_levels_at_the_point(size, stem):
 
 
 def test_a_new_head_says_nothing_and_can_learn() -> None:
-    head = PixelScore(NetworkSettings(stem=4, features=8, depth=2, density=True))
+    head = PixelScore(NetworkSettings(norm="position", stem=4, features=8, depth=2, density=True))
     logits = head(torch.randn(2, 8, 5, 6), torch.Size((20, 24)))
     assert (logits == 0).all()
     (logits * torch.randn(2, 20, 24)).sum().backward()
-    assert (head.weight.grad != 0).all()
+    assert all((weight.grad != 0).all() for weight in head.parameters())

@@ -200,6 +200,21 @@ def test_the_word_none_is_a_value_where_there_is_such_a_value():
         ({"network.density": "false"}, "density=true, or network.anchor=0"),
         ({"network.coordinates": "unit"}, "coordinates=centred, or network.anchor=0"),
         ({"network.depth": "4"}, "16 at most"),
+        ({"network.norm": "group"}, "norm=position, or network.density=false"),
+        (
+            {"network.density": "false", "network.anchor": "0", "network.process": "true"},
+            "density=true, or network.process=false",
+        ),
+        ({"windows.margin": "24"}, "multiple of 16"),
+        (
+            {
+                "network.density": "false",
+                "network.anchor": "0",
+                "network.process": "false",
+                "training.ground": "region",
+            },
+            "density=true, or training.ground=window",
+        ),
     ],
 )
 def test_settings_that_do_not_go_together(change, said):
@@ -212,16 +227,36 @@ def test_settings_from_before_the_density_head_mean_what_they_meant():
     dump = PRESETS["quick"].model_dump()
     for room, key in [
         ("network", "stem"),
+        ("network", "norm"),
         ("network", "scale"),
         ("network", "density"),
         ("network", "anchor"),
         ("network", "process"),
+        ("windows", "margin"),
         ("training", "density_weight"),
+        ("training", "ground"),
+        ("training", "empty"),
         ("sampling", "lateness"),
         ("sampling", "noise"),
     ]:
         del dump[room][key]
     old = Settings.model_validate(dump)
     assert (old.network.stem, old.network.density, old.network.anchor) == (1, False, 0)
+    assert (old.network.norm, old.windows.margin, old.training.ground) == ("group", 0, "window")
+    assert not old.is_local
     assert old.network.scale == pytest.approx(12**0.5)
     assert (old.sampling.lateness, old.sampling.noise) == (0, "independent")
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+def test_only_ours_are_one_intensity_over_the_region(preset):
+    settings = PRESETS[preset]
+    assert settings.is_local == (not preset.startswith("paper-"))
+    by_window = change_settings(settings, {"windows.standardise": "window"})
+    assert not by_window.is_local  # what a value means depends on the window
+
+
+def test_the_period_is_that_of_the_coarsest_cells():
+    assert PRESETS["quick"].network.period == 4 * 2 * 2
+    assert PRESETS["full"].network.period == 2 * 2 * 2 * 2
+    assert change_settings(PRESETS["quick"], {"windows.margin": "32"}).windows.margin == 32

@@ -1,5 +1,6 @@
 """The image encoder: its blocks, sizes that do not halve evenly, and how large it is."""
 
+import numpy as np
 import pytest
 import torch
 from geocfm.model.unet import ResidualBlock, UNet
@@ -29,18 +30,26 @@ def silu(images: torch.Tensor) -> torch.Tensor:
     return images * torch.sigmoid(images)
 
 
+def position_norm(images: torch.Tensor, norm: nn.LayerNorm) -> torch.Tensor:
+    scaled = (images - images.mean(dim=1, keepdim=True)) / (
+        images.var(dim=1, keepdim=True, correction=0) + norm.eps
+    ).sqrt()
+    return scaled * norm.weight[:, None, None] + norm.bias[:, None, None]
+
+
+@pytest.mark.parametrize(("kind", "by_hand"), [("group", group_norm), ("position", position_norm)])
 @pytest.mark.parametrize("channels", [3, 16])
-def test_residual_block(channels):
+def test_residual_block(channels, kind, by_hand):
     torch.manual_seed(1)
-    block = ResidualBlock(channels, 16)
+    block = ResidualBlock(channels, 16, kind)
     for norm in (block.first_norm, block.second_norm):
-        assert norm.num_groups == 8
+        assert kind == "position" or norm.num_groups == 8
         nn.init.normal_(norm.weight)
         nn.init.normal_(norm.bias)
     images = torch.randn(2, channels, 9, 7)
     skip = images if channels == 16 else convolve(images, block.skip)
-    hidden = silu(group_norm(convolve(images, block.first), block.first_norm))
-    hidden = group_norm(convolve(hidden, block.second), block.second_norm)
+    hidden = silu(by_hand(convolve(images, block.first), block.first_norm))
+    hidden = by_hand(convolve(hidden, block.second), block.second_norm)
     torch.testing.assert_close(block(images), silu(hidden + skip), atol=1e-5, rtol=1e-4)
 
 
@@ -75,6 +84,22 @@ def test_features_have_the_size_of_the_image(size):
     assert features.shape == (1, 5, *size)
     assert features.min() > -0.2785  # the last step is a SiLU, and this its least value
     assert features.isfinite().all()
+
+
+@pytest.mark.parametrize("size", [(32, 48), (37, 30), (16, 61)])
+def test_with_norms_of_each_place_an_image_ends_with_whole_cells_of_all_levels(size):
+    """Filled up by repeating its border, which another may do before."""
+    torch.manual_seed(4)
+    unet = UNet(channels=2, width=8, depth=2, features=5, stem=2, norm="position").eval()
+    images = torch.randn(1, 2, *size)
+    rows, cols = (np.minimum(np.arange(-(-length // 8) * 8), length - 1) for length in size)
+    filled = images[:, :, rows[:, None], cols]
+    with torch.no_grad():
+        levels, expected = unet.pyramid(images), unet.pyramid(filled)
+    for number, (level, other) in enumerate(zip(levels, expected, strict=True)):
+        cell = 2 * 2**number
+        assert level.shape[-2:] == (len(rows) // cell, len(cols) // cell)
+        torch.testing.assert_close(level, other)
 
 
 def expected_parameters(channels: int, nf: int, depth: int, features: int) -> int:

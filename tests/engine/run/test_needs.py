@@ -9,7 +9,7 @@ import pytest
 import torch
 from geocfm.data.windows import plan_windows
 from geocfm.errors import UserError
-from geocfm.geo.grid import Grid, Window
+from geocfm.geo.grid import Grid
 from geocfm.model.checkpoint import (
     GridCard,
     LayerCard,
@@ -96,18 +96,18 @@ if kind == "training":
         some = Batch(
             images, torch.ones(batch, window, window, dtype=torch.bool), torch.rand(points, 2),
             torch.randn(points, 2), torch.rand(points), torch.arange(points) % batch,
-            torch.ones(points),
+            torch.ones(points), torch.zeros(batch),
         )
         optimiser.zero_grad(set_to_none=True)
         flow_loss(network, some).backward()
         optimiser.step()
         average.update(network)
-else:  # as Predictor.encode holds them: values, channels of each window, and all together
+else:  # as Predictor holds them: values, channels of each window, and all together
     values = [np.ones((channels, window, window), np.float32) for _ in range(batch)]
     read = [np.array(one) for one in values]
     images = torch.from_numpy(np.stack(read))
     with torch.no_grad():
-        network.encode(images)
+        network.look(images) if kind == "looking" else network.encode(images)
 print(status("VmHWM") - before)
 """
 
@@ -122,16 +122,26 @@ def measured_bytes(kind, channels, window, batch, points, settings):
 @pytest.mark.skipif(sys.platform != "linux", reason="reads the peak from /proc")
 @pytest.mark.parametrize(
     ("kind", "preset", "window", "batch"),
-    [("training", "quick", 64, 32), ("training", "full", 32, 8), ("mapping", "quick", 256, 32)],
+    [
+        ("training", "quick", 64, 32),
+        ("training", "full", 32, 8),
+        ("mapping", "paper-earthmri", 96, 32),
+        ("looking", "quick", 1400, 1),
+        ("looking", "full", 700, 1),
+    ],
 )
 def test_estimates_agree_with_measured_peaks(kind, preset, window, batch):
     settings = settings_of(preset, training__batch=batch)
+    if settings.network.process is None:
+        settings = settings_of(preset, training__batch=batch, network__process=True)
     points = settings.training.points_per_step
     measured = measured_bytes(kind, 6, window, batch, points, settings)
     if kind == "training":
         estimate = needs.training_bytes(settings, 6, window, points)
+    elif kind == "looking":
+        estimate = needs.looking_bytes(settings, 6, window)
     else:
-        estimate = needs.mapping_bytes(settings, 6, window, batch)
+        estimate = needs.windows_bytes(settings, 6, window, batch)
     assert 0.7 < estimate / measured < 1.6
 
 
@@ -172,11 +182,16 @@ def test_a_region_grows_with_its_lattice_and_keeps_small_stacks():
     assert needs.region_bytes(grid_of(500_000, 500_000), 8, plan) > 100 * GB
 
 
-def test_a_tiny_area_makes_windows_propose_many_points_in_vain():
-    settings, grid = settings_of(), grid_of(5000, 5000)
-    area = Window(100, 100, 20, 20)
-    whole = needs.drawing_bytes(settings, 6, 96, grid, grid.window(), 100_000)
-    assert needs.drawing_bytes(settings, 6, 96, grid, area, 100_000) > 10 * whole
+def test_a_look_twice_as_wide_takes_nearly_four_times_the_memory():
+    small, large = (needs.looking_bytes(settings_of(), 6, side) for side in (2000, 4000))
+    assert 3.5 < large / small < 4.0
+
+
+def test_points_and_windows_that_are_drawn_from_both_count():
+    settings = settings_of("paper-earthmri")
+    few, many = (needs.drawing_bytes(settings, 6, 96, wanted) for wanted in (10**5, 10**6))
+    assert many > 5 * few
+    assert needs.drawing_bytes(settings, 6, 384, 1) > 10 * needs.drawing_bytes(settings, 6, 96, 1)
 
 
 # What there is.
@@ -349,11 +364,58 @@ def test_a_map_with_windows_too_large_asks_for_another_model(memory):
     needs.ensure_mapping_fits(card_of(settings_of(), window=128), grid_of(20_000, 20_000), CPU)
 
 
-def test_a_map_over_too_wide_a_grid_asks_for_a_smaller_region(memory):
-    memory(2 * GB)
+def test_tiles_shrink_with_the_memory_and_the_map_goes_on(memory):
+    card, grid = card_of(settings_of(), window=128), grid_of(20_000, 20_000)
+    sides = []
+    for free in (64, 8, 4, 2, 1, 0.6):
+        memory(free * GB)
+        sides.append(needs.ensure_mapping_fits(card, grid, CPU))
+    assert sides == sorted(sides, reverse=True)
+    assert sides[0] == needs.LARGEST_TILE
+    assert sides[0] > sides[4] > sides[5] >= needs.SMALLEST_TILE
+
+
+@pytest.mark.parametrize("free", [0.6, 1, 2, 4])
+@pytest.mark.parametrize("preset", ["quick", "full"])
+def test_a_tile_with_its_margin_leaves_memory_to_others(memory, preset, free):
+    memory(free * GB)
+    settings = settings_of(preset)
+    card, grid = card_of(settings, window=128), grid_of(3000, 3000)
+    side = needs.ensure_mapping_fits(card, grid, CPU)
+    assert needs.SMALLEST_TILE <= side <= needs.LARGEST_TILE
+    seen = needs.looking_bytes(settings, card.channels, side + 2 * settings.network.reach)
+    assert seen < free * GB
+    assert side == needs.SMALLEST_TILE or seen < free * GB * needs.TILE_SHARE
+
+
+def test_members_of_an_ensemble_are_held_side_by_side(memory):
+    memory(3 * GB)
+    card, grid = card_of(settings_of(), window=128), grid_of(30_000, 30_000)
+    one, many = (needs.ensure_mapping_fits(card, grid, CPU, maps) for maps in (1, 10))
+    assert many < one
+
+
+def test_a_map_for_which_no_tile_is_small_enough_is_refused(memory):
+    memory(0.1 * GB)
     card = card_of(settings_of(), window=128)
+    error = refusal(needs.ensure_mapping_fits, card, grid_of(2000, 2000), CPU)
+    assert error.message.startswith("The map would need about ")
+    assert error.message.endswith(" of memory; 100 MB are free.")
+    assert error.hint == "Give layers that cover a smaller region."
+
+
+@pytest.mark.parametrize("preset", ["quick", "paper-earthmri"])
+def test_a_map_over_too_wide_a_grid_asks_for_a_smaller_region(memory, preset):
+    memory(2 * GB)
+    card = card_of(settings_of(preset), window=128)
     error = refusal(needs.ensure_mapping_fits, card, grid_of(1000, 30_000_000), CPU)
     assert error.hint == "Give layers that cover a smaller region."
+
+
+def test_a_model_of_windows_is_mapped_in_its_own_windows(memory):
+    memory(8 * GB)
+    card = card_of(settings_of("paper-earthmri"), window=96)
+    assert needs.ensure_mapping_fits(card, grid_of(2000, 2000), CPU) == 96
 
 
 def test_a_map_of_too_many_cells_is_refused_whatever_the_memory(memory):
@@ -363,19 +425,30 @@ def test_a_map_of_too_many_cells_is_refused_whatever_the_memory(memory):
     assert "1,000,000,000,000 cells" in error.message
 
 
-def test_too_many_draws_are_refused_with_numbers_that_fit(memory):
+@pytest.mark.parametrize("preset", ["quick", "paper-earthmri"])
+def test_too_many_draws_are_refused_with_numbers_that_fit(memory, preset):
     memory(8 * GB)
-    card, grid = card_of(settings_of(), window=96), grid_of(2000, 2000)
-    arguments = (card, grid, grid.window())
-    error = refusal(needs.ensure_drawing_fits, *arguments, 1_000_000, 10_000, CPU)
+    card, grid = card_of(settings_of(preset), window=96), grid_of(2000, 2000)
+    error = refusal(needs.ensure_drawing_fits, card, grid, 1_000_000, 10_000, CPU)
     assert error.message.startswith("Drawing 10,000,000,000 points would need about ")
     fitting = dict(
         zip(["draws", "points"], [part.split()[-1] for part in error.hint[:-1].split(" or ")],
             strict=False)
     )  # fmt: skip
-    needs.ensure_drawing_fits(*arguments, 1_000_000, int(fitting["draws"]), CPU)
-    needs.ensure_drawing_fits(*arguments, int(fitting["points"]), 10_000, CPU)
-    needs.ensure_drawing_fits(*arguments, 500, 4, CPU)
+    needs.ensure_drawing_fits(card, grid, 1_000_000, int(fitting["draws"]), CPU)
+    needs.ensure_drawing_fits(card, grid, int(fitting["points"]), 10_000, CPU)
+    needs.ensure_drawing_fits(card, grid, 500, 4, CPU)
+
+
+@pytest.mark.parametrize(
+    ("preset", "free"), [("quick", 0.6), ("quick", 1), ("quick", 4), ("full", 1), ("full", 4)]
+)
+def test_few_draws_fit_where_they_fit_with_the_smallest_tile(memory, preset, free):
+    """The tile is as large as leaves room for windows that reach beyond it, not as the map's."""
+    memory(free * GB)
+    card, grid = card_of(settings_of(preset), window=128), grid_of(3000, 3000)
+    side = needs.ensure_drawing_fits(card, grid, 500, 1, CPU)
+    assert side <= needs.ensure_mapping_fits(card, grid, CPU)
 
 
 def test_baselines_on_too_large_a_region_are_refused(memory):

@@ -12,11 +12,19 @@ from geocfm.data.patches import Batch
 from geocfm.model.network import VelocityNetwork
 from geocfm.model.score import ScoreNetwork
 from geocfm.model.settings import NetworkSettings
-from geocfm.training.losses import density_loss, flow_loss, point_pixels, segmentation_loss
+from geocfm.training.losses import (
+    density_loss,
+    flow_loss,
+    likelihood_loss,
+    log_density_over_all,
+    point_pixels,
+    segmentation_loss,
+)
 from scipy.special import log_softmax
 from torch import Tensor
 
 SMALL = NetworkSettings(width=8, depth=1, features=4, head_width=8, head_depth=1)
+ANCHORED = SMALL.model_copy(update={"norm": "position", "density": True, "anchor": 2})
 
 
 class Fixed(ScoreNetwork):
@@ -102,7 +110,7 @@ def test_a_point_of_weight_three_counts_as_three_points(scattered: tuple[Tensor,
     )
     weighted = replace(batch, weights=0.7 * often.float())  # only their ratios matter
     torch.manual_seed(1)
-    network = VelocityNetwork(1, SMALL.model_copy(update={"density": True, "anchor": 2}))
+    network = VelocityNetwork(1, ANCHORED)
     for loss in (lambda b: density_loss(Fixed(logits), b), lambda b: flow_loss(network, b)):
         assert loss(weighted).item() == pytest.approx(loss(repeated).item(), rel=1e-5)
         assert loss(weighted).item() != pytest.approx(loss(batch).item(), rel=1e-3)
@@ -185,7 +193,7 @@ def test_the_density_heads_likelihood_is_added_to_the_flows_loss(
     _, batch = scattered
     batch = replace(batch, t=torch.linspace(0, 1, 40), noise=torch.randn(40, 2))
     torch.manual_seed(1)
-    network = VelocityNetwork(1, SMALL.model_copy(update={"density": True, "anchor": 2}))
+    network = VelocityNetwork(1, ANCHORED)
     maps = network.encode(batch.images, batch.footprints)
     logs = maps.log_density.double().detach().numpy()
     point = batch.points.numpy() * 6
@@ -197,4 +205,123 @@ def test_the_density_heads_likelihood_is_added_to_the_flows_loss(
     found = flow_loss(network, batch, weight)
     assert found.item() == pytest.approx(flow - weight * at.mean(), rel=1e-5)
     found.backward()
-    assert network.score.weight.grad.abs().sum() > 0
+    assert network.score.cells.weight.grad.abs().sum() > 0
+    assert network.score.pixels.weight.grad.abs().sum() > 0
+
+
+def test_the_density_over_all_ground_by_hand(scattered: tuple[Tensor, Batch]) -> None:
+    logits, batch = scattered
+    shares = np.array([3.0, 40.0, 0.5])
+    log_shares = torch.from_numpy(shares).log().float()
+    weight, valid = np.exp(logits.double().numpy()), batch.footprints.numpy()
+    total = 0.0
+    for image in range(3):
+        for row, col in np.argwhere(valid[image]):
+            total += shares[image] * weight[image, row, col]
+    found = log_density_over_all(logits, batch.footprints, log_shares)
+    np.testing.assert_allclose(found[batch.footprints], np.log(weight / total)[valid], atol=1e-5)
+    # the same windows alike are all there is: together their density has sum one
+    even = log_density_over_all(logits, batch.footprints, torch.zeros(3))
+    assert even.exp()[batch.footprints].sum().item() == pytest.approx(1, rel=1e-5)
+
+
+def test_a_window_without_data_adds_nothing_to_all_ground(scattered: tuple[Tensor, Batch]) -> None:
+    logits, batch = scattered
+    footprints = batch.footprints.clone()
+    footprints[1] = False
+    shares, others = torch.tensor([0.3, 1.0, -0.5]), [0, 2]
+    found = log_density_over_all(logits, footprints, shares)[others]
+    without = log_density_over_all(logits[others], footprints[others], shares[others])
+    torch.testing.assert_close(found, without)
+
+
+def test_what_all_ground_holds_is_told_too_small_the_less_the_more_windows_there_are() -> None:
+    """The mean of a logarithm is less than the logarithm of the mean."""
+    generator = torch.Generator().manual_seed(2)
+    ground = (
+        torch.randn(500, 1, 4, 4, generator=generator)
+        .mul(0.5)
+        .add(torch.randn(500, 1, 1, 1, generator=generator).mul(1.5))[:, 0]
+    )
+    exact = ground.double().exp().sum().log().item()
+
+    def bias(windows: int) -> float:
+        found = []
+        for _ in range(2000):
+            some = torch.randint(500, (windows,), generator=generator)
+            footprints = torch.ones(windows, 4, 4, dtype=torch.bool)
+            shares = torch.full((windows,), math.log(500 / windows))
+            logs = log_density_over_all(ground[some], footprints, shares)
+            found.append((ground[some] - logs)[0, 0, 0].item())
+        return float(np.mean(found)) - exact
+
+    few, more, many = bias(2), bias(8), bias(64)
+    assert few < 2 * more < 4 * many < 0
+    assert many > -0.1
+
+
+def test_over_all_ground_a_rich_window_is_learned_to_be_rich(
+    scattered: tuple[Tensor, Batch],
+) -> None:
+    """Within each window by itself a constant says nothing; over all ground it does."""
+    logits, batch = scattered
+    batch = replace(batch, image=torch.zeros_like(batch.image))
+    batch.footprints[0] = True
+    rich = torch.zeros(3, requires_grad=True)
+    raised = logits + rich[:, None, None]
+    logs = log_density_over_all(raised, batch.footprints, torch.zeros(3))
+    likelihood_loss(logs, batch).backward()
+    assert rich.grad is not None
+    assert rich.grad[0] < -0.01
+    assert (rich.grad[1:] > 0.001).all()
+    assert rich.grad.sum().item() == pytest.approx(0, abs=1e-5)  # but for a constant of all
+
+
+@pytest.mark.parametrize("shares", [None, (0.0, 1.0, 2.0)], ids=["each", "together"])
+def test_the_loss_is_over_each_window_or_over_all_that_have_shares(
+    scattered: tuple[Tensor, Batch], shares: tuple[float, ...] | None
+) -> None:
+    _, batch = scattered
+    batch = replace(batch, log_shares=None if shares is None else torch.tensor(shares))
+    torch.manual_seed(1)
+    network = VelocityNetwork(1, ANCHORED)
+    torch.nn.init.normal_(network.score.cells.weight)
+    batch = replace(batch, images=torch.randn(3, 1, 6, 6))
+    maps = network.encode(batch.images, batch.footprints)
+    assert maps.log_intensity is not None
+    logs = maps.log_density
+    if batch.log_shares is not None:
+        logs = log_density_over_all(maps.log_intensity, batch.footprints, batch.log_shares)
+    light, heavy = (flow_loss(network, batch, weight).item() for weight in (1.0, 3.0))
+    assert (heavy - light) / 2 == pytest.approx(likelihood_loss(logs, batch).item(), rel=1e-4)
+
+
+def test_a_margin_is_seen_but_nothing_is_learned_on_it() -> None:
+    """The loss is that of the same windows inside what a larger look finds."""
+    torch.manual_seed(3)
+    network = VelocityNetwork(2, ANCHORED.model_copy(update={"stem": 2}))
+    torch.nn.init.normal_(network.score.cells.weight)
+    torch.nn.init.normal_(network.score.pixels.weight)
+    wide = torch.randn(2, 2, 36, 36)
+    batch = batch_of(torch.rand(2, 12, 12) > 0.2, [(1.0, 2.0), (7.0, 3.0), (4.5, 11.5)], [0, 1, 1])
+    batch = replace(batch, images=wide, t=torch.rand(3), noise=torch.randn(3, 2))
+    maps = network.encode(wide, batch.footprints)
+    with torch.no_grad():
+        levels, intensity = network.look(wide)
+        inside = network.window_map(
+            [level[..., 6:12, 6:12] for level in levels[:1]],
+            intensity[:, 12:24, 12:24],
+            batch.footprints,
+        )
+    assert maps.pixels == (12, 12)
+    assert maps.cells == (6, 6)
+    torch.testing.assert_close(maps.rows, inside.rows)
+    torch.testing.assert_close(maps.log_intensity, inside.log_intensity)
+    torch.testing.assert_close(maps.log_density, inside.log_density)
+    alone = replace(batch, images=wide[..., 12:24, 12:24])
+    seen, unseen = (flow_loss(network, one).item() for one in (batch, alone))
+    assert seen != pytest.approx(unseen, rel=1e-3)
+    slope = torch.autograd.grad(likelihood_loss(maps.log_density, batch), maps.log_density)[0]
+    places = [(0, 2, 1), (1, 3, 7), (1, 11, 4)]
+    wanted = {place for place in places if batch.footprints[place]}
+    assert {tuple(place) for place in slope.nonzero().tolist()} == wanted

@@ -7,13 +7,14 @@ import pytest
 import torch
 from geocfm.data.region import Region
 from geocfm.data.split import TRAIN
-from geocfm.errors import UserError
 from geocfm.model.settings import PRESETS, change_settings
 from geocfm.training.members import (
+    FEW_OCCURRENCES,
     bootstrapped,
     ensemble_of,
     share_of_budget,
     with_iterations,
+    with_start,
 )
 
 TINY = change_settings(PRESETS["quick"], {"network.width": "8", "network.features": "16"})
@@ -62,8 +63,9 @@ def test_trainings_share_the_minutes_or_take_the_iterations_that_were_found() ->
 
 
 def test_members_share_the_process_of_the_region(region: Region) -> None:
-    networks = [member.network() for member in ensemble_of(region, TINY, 6, 3, 5)]
-    alone = ensemble_of(region, TINY, 6, 1, 5)[0].network()
+    settings = change_settings(TINY, {"network.process": "true"})
+    networks = [member.network() for member in ensemble_of(region, settings, 6, 3, 5)]
+    alone = ensemble_of(region, settings, 6, 1, 5)[0].network()
     states = [network.process.state_dict() for network in (*networks, alone)]
     assert states[0]["linear"].any()
     for state in states[1:]:
@@ -79,7 +81,13 @@ def test_without_the_process_none_is_fitted(region: Region) -> None:
     assert not hasattr(only.network(), "process")
 
 
-def test_what_is_no_longer_learned_is_refused(region: Region) -> None:
-    old = change_settings(TINY, {"network.process": "false", "network.count": "true"})
-    with pytest.raises(UserError, match=r"network\.count"):
-        ensemble_of(region, old, 6, 1, 1)
+@pytest.mark.parametrize("preset", PRESETS)
+def test_only_where_few_are_known_and_nothing_was_said_cells_are_asked_first(preset: str) -> None:
+    ours = PRESETS[preset].network.density
+    settings = PRESETS[preset]
+    assert bool(with_start(settings, FEW_OCCURRENCES - 1).network.process) == ours
+    assert not with_start(settings, FEW_OCCURRENCES).network.process
+    for said in ("true", "false") if ours else ("false",):
+        chosen = change_settings(settings, {"network.process": said})
+        for occurrences in (1, 10 * FEW_OCCURRENCES):
+            assert with_start(chosen, occurrences) == chosen

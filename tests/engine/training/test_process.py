@@ -73,10 +73,10 @@ def test_ranks_are_even_and_end_where_what_was_seen_ends() -> None:
     process = CellProcess(1)
     for name, found in zip(("values", "ranks"), _quantiles(column), strict=True):
         getattr(process, name)[0] = torch.from_numpy(found)
-    ranks = process.ranked(torch.from_numpy(column[:, None]))[:, 0].numpy()
+    ranks = process.ranked(torch.from_numpy(column[None]))[0].numpy()
     expected = (2 * rankdata(column) / len(column) - 1) * np.sqrt(3)
     assert np.abs(ranks - expected).max() < 0.06
-    beyond = process.ranked(torch.tensor([[-5.0], [1e9]]))[:, 0]
+    beyond = process.ranked(torch.tensor([[-5.0, 1e9]]))[0]
     assert beyond.tolist() == pytest.approx([-np.sqrt(3), np.sqrt(3)])
 
 
@@ -87,7 +87,7 @@ def test_values_that_many_cells_have_share_their_mean_rank() -> None:
         for name, found in zip(("values", "ranks"), _quantiles(column), strict=True):
             getattr(process, name)[channel] = torch.from_numpy(found)
     cells = torch.tensor([[0.0, 7.0], [1.0, 7.0], [0.5, 8.0]])
-    ranks = process.ranked(cells).numpy() / np.sqrt(3)
+    ranks = process.ranked(cells.T).numpy().T / np.sqrt(3)
     assert ranks[0, 0] == pytest.approx(-0.25, abs=0.03)
     assert ranks[1, 0] == pytest.approx(0.75, abs=0.03)
     assert ranks[2, 0] == pytest.approx(0.25, abs=0.03)
@@ -99,7 +99,7 @@ def test_rounding_does_not_decide_on_ranks() -> None:
     process = CellProcess(1)
     for name, found in zip(("values", "ranks"), _quantiles(nearly), strict=True):
         getattr(process, name)[0] = torch.from_numpy(found)
-    cells = torch.from_numpy(nearly[:, None])
+    cells = torch.from_numpy(nearly[None])
     assert (process.ranked(cells) - process.ranked(cells + 1e-7)).abs().max() < 2e-3
 
 

@@ -37,6 +37,7 @@ PAPER: Changes = {
     "network.head_depth": "2",
     "network.anchor": "0",
     "network.density": "false",
+    "network.norm": "group",
     "network.coordinates": "unit",
     "network.context": "none",
     "training.optimiser": "adamw",
@@ -64,7 +65,7 @@ OPTIMISER: Changes = {
     "training.ema": "0.998",
 }
 MUON: Changes = {"training.optimiser": "muon", "training.learning_rate": "1e-3"}
-DENSITY: Changes = {"network.density": "true"}
+DENSITY: Changes = {"network.density": "true", "network.norm": "position"}
 ANCHOR: Changes = {**DENSITY, **CENTRED, "network.anchor": "1", "sampling.lateness": "2"}
 
 
