@@ -261,3 +261,15 @@ def test_with_the_maps_model_targets_tell_the_layers_that_matter(
     refused = geocfm(*given, "--checkpoint", trained.checkpoint, "--out", tmp_path / "other.gpkg")
     assert refused.exit_code == 2
     assert "--raster" in refused.output
+
+
+def test_a_model_whose_windows_do_not_compare_tells_no_layers_and_it_is_said(
+    geocfm: Any, paper_model: Path, small_region: SmallRegion, hills: Path, tmp_path: Path
+) -> None:
+    model = ("--checkpoint", paper_model, *small_region.raster_options)
+    said = done(geocfm("targets", "--map", hills, *model, "--out", tmp_path / "targets.gpkg"))
+    assert "Which layers matter in a target cannot be told" in " ".join(said.split())
+    meta, _, _, values = pyogrio.raw.read(tmp_path / "targets.gpkg")
+    told = dict(zip(meta["fields"], values, strict=True))["layers"]
+    assert len(told)
+    assert not any(told)

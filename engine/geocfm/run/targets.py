@@ -48,6 +48,10 @@ STRIP_CELL = 60  # bytes
 SMALLER_MAP = "Cut the map to the part that matters, or give one of larger cells."
 # bands of an uncertainty raster by their descriptions, and the fields that hold their means
 FIELDS = {VARIATION: "uncertainty", OUTSIDE: "outside_experience"}
+NOT_ASKED = (
+    "Which layers matter in a target cannot be told: every window of this model has a density of "
+    "its own, and the model does not say how windows compare. The field 'layers' stays empty."
+)
 MEANING = (
     "Connected areas of high relative density, learned from known occurrences: where to look "
     "first, no probability of a deposit. rank: by mass_share. area_km2. mass_share: share of the "
@@ -229,12 +233,15 @@ def run_targets(job: TargetsJob, place: Workplace, reporter: Reporter) -> None:
 def _layers_that_matter(
     job: TargetsJob, targets: list[Target], grid: Grid, reporter: Reporter
 ) -> dict[int, str]:
-    """By rank, the layers that raise the density there; nothing without the map's model."""
+    """By rank, the layers that raise the density there; nothing without a model that can tell."""
     if job.checkpoint is None:
         return {}
     device = choose_device("auto")
     checkpoint = load_checkpoint(job.checkpoint, device)
     layers, _ = match_layers(checkpoint.card, given_layers(job))
+    if not checkpoint.card.settings.is_local:
+        reporter.warn(NOT_ASKED)
+        return {}
     with Stack(layers, grid) as stack:
         predictor = Predictor(checkpoint, stack, checkpoint.card.settings.sampling, device)
         warn_of_layers(predictor, None, reporter)

@@ -1,4 +1,4 @@
-"""Layers that matter at a place: against shares computed by hand, and with a trained model."""
+"""Layers that matter at a place: by hand, against layers that are changed, and a trained model."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from collections.abc import Iterator
 
 import numpy as np
 import pytest
-import torch
 from decided_region import (
     BELT_WEIGHT,
     HOLE,
@@ -14,13 +13,12 @@ from decided_region import (
     RICH,
     RICH_WEIGHT,
     SIDE,
-    SIZE,
+    card_of,
     channel_weights,
     decided_region,
     knowing_predictor,
     layer_values,
 )
-from geocfm.data.encoding import Encoder
 from geocfm.data.region import Region
 from geocfm.geo.grid import Window
 from geocfm.inference import occlusion
@@ -30,16 +28,17 @@ from geocfm.inference.occlusion import (
     channel_means,
     describe_effects,
     layers_that_matter,
-    target_windows,
 )
 from geocfm.inference.predictor import Predictor
-from geocfm.model.checkpoint import Checkpoint
-from geocfm.model.network import new_network
-from numpy.typing import NDArray
+from geocfm.model.settings import PRESETS
+from mapping_support import Planes, network_settings, planes, predictor_of, telling_network
 from small_data import HOLE as SMALL_HOLE
 from small_data import ridge_column
 
+pytestmark = pytest.mark.usefixtures("one_thread")
+
 WHOLE = Window(0, 0, SIDE, SIDE)
+VALIDITY = np.array([0, 0, 0, 0, 0, 1, 1, 1])  # channels that stay as they are
 
 
 @pytest.fixture(scope="module")
@@ -48,8 +47,19 @@ def decided(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Region]:
         yield region
 
 
+@pytest.fixture
+def every_window_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """For the shares of classes, which are those of the whole region then."""
+    monkeypatch.setattr(occlusion, "MEAN_WINDOWS", 1000)
+
+
 def block(row: int, col: int, height: int, width: int) -> TargetCells:
     return TargetCells(Window(row, col, height, width), np.ones((height, width), dtype=bool))
+
+
+def some_of(window: Window, seed: int) -> TargetCells:
+    generator = np.random.default_rng(seed)
+    return TargetCells(window, generator.random((window.height, window.width)) < 0.5)
 
 
 def drops(effects: list[LayerEffect]) -> dict[str, float]:
@@ -57,38 +67,40 @@ def drops(effects: list[LayerEffect]) -> dict[str, float]:
     return {effect.layer: effect.drop_nats for effect in effects}
 
 
-def by_hand(target: TargetCells, window: Window, decided: Region) -> dict[str, float]:
-    """Drops of the log share in one window, from the layers themselves."""
-    values = layer_values()
-    rows, cols = window.slices_in(WHOLE)
-    noise = decided.layer_cards[2]
+def by_hand(target: TargetCells, decided: Region) -> dict[str, float]:
+    """Logs of ratios of intensities, from the layers themselves."""
+    values, (belt, _, noise) = layer_values(), decided.layer_cards
     gap = np.zeros((SIDE, SIDE), dtype=bool)
     gap[HOLE] = True
-    middle = decided.layer_cards[0].mean
-    terms = {
-        "belt": BELT_WEIGHT * np.where(gap, 0, values["belt"] - middle),
-        "rock": RICH_WEIGHT * (values["rock"] == RICH),
-        "noise": NOISE_WEIGHT * (values["noise"] - noise.mean) / noise.std,
+    rich = (values["rock"] == RICH).astype(np.float64)
+    factors = {
+        "belt": np.exp(BELT_WEIGHT * np.where(gap, 0, values["belt"] - belt.mean)),
+        "rock": np.exp(RICH_WEIGHT * rich),
+        "noise": np.exp(NOISE_WEIGHT * (values["noise"] - noise.mean) / noise.std),
     }
+    at_mean = {"belt": 1, "rock": np.exp(RICH_WEIGHT * rich.mean()), "noise": 1}
     inside = np.zeros((SIDE, SIDE), dtype=bool)
     inside[target.window.slices_in(WHOLE)] = target.mask
-
-    def log_share(*left_out: str) -> float:
-        logits = sum(term for name, term in terms.items() if name not in left_out)
-        weights = np.exp(np.asarray(logits, dtype=np.float64))[rows, cols]
-        return float(np.log(weights[inside[rows, cols]].sum() / weights.sum()))
-
-    return {name: log_share() - log_share(name) for name in terms}
+    whole = np.prod(list(factors.values()), axis=0)
+    return {
+        name: float(np.log(whole[inside].sum() / (whole / factor * at_mean[name])[inside].sum()))
+        for name, factor in factors.items()
+    }
 
 
-@pytest.mark.parametrize("place", [(40, 40), (3, 150), (70, 96)])  # the last beside the hole
-def test_the_drops_of_a_small_target_by_hand(decided: Region, place: tuple[int, int]) -> None:
-    generator = np.random.default_rng(1)
-    target = TargetCells(Window(*place, 7, 8), generator.random((7, 8)) < 0.6)
-    (window,) = target_windows(target, SIZE, WHOLE)
-    assert window.contains(target.window)
+@pytest.mark.parametrize(
+    "window",
+    [
+        Window(40, 40, 7, 8),
+        Window(0, 150, 3, 10),  # at the grid's end
+        Window(70, 96, 7, 8),  # beside the hole
+        Window(20, 10, 130, 150),
+    ],
+)
+def test_the_drops_by_hand(decided: Region, window: Window, every_window_counts: None) -> None:
+    target = some_of(window, 1)
     (effects,) = layers_that_matter(knowing_predictor(decided), [target])
-    expected = by_hand(target, window, decided)
+    expected = by_hand(target, decided)
     assert drops(effects) == pytest.approx(expected, abs=1e-5)
     assert max(map(abs, expected.values())) > 0.1
 
@@ -111,6 +123,84 @@ def test_what_decides_is_found_where_it_decides(decided: Region) -> None:
     assert "belt" not in describe_effects(second)
 
 
+def test_an_intensity_that_no_number_holds_is_compared_all_the_same(decided: Region) -> None:
+    target = block(40, 40, 5, 5)
+    plain, far = (
+        layers_that_matter(knowing_predictor(decided, weights), [target])[0]
+        for weights in (channel_weights(decided), channel_weights(decided) + 2000 * VALIDITY)
+    )
+    assert drops(far) == pytest.approx(drops(plain), abs=2e-3)  # as near as float32 is to 6000
+
+
+# --- what counts around a place ------------------------------------------------------------------
+
+LAYERS = planes(110, 103, [Window(60, 50, 14, 17)])
+NETWORK = network_settings(2, 1)  # a reach of 26 cells
+ENDS = [Window(30, 40, 20, 25), Window(0, 88, 9, 15), Window(100, 0, 10, 4), Window(52, 44, 20, 20)]
+
+
+@pytest.fixture(scope="module")
+def model() -> Predictor:
+    return predictor_of(LAYERS, [telling_network(NETWORK, 4)], NETWORK)
+
+
+def by_changed_layers(model: Predictor, target: TargetCells) -> dict[str, float]:
+    """Looks at the whole grid, of layers whose own values are changed."""
+
+    def log_total(layers: Planes) -> float:
+        other = predictor_of(layers, [telling_network(NETWORK, 4)], NETWORK)
+        logs = other.look(layers.grid.window()).log_intensity.astype(np.float64)
+        there = logs[target.window.slices_in(layers.grid.window())][target.mask]
+        return float(np.log(np.nansum(np.exp(there))))
+
+    found = {}
+    for number, card in enumerate(model.card.layers):
+        changed = LAYERS.values.copy()
+        changed[number, np.isfinite(changed[number])] = card.mean
+        found[card.name] = log_total(LAYERS) - log_total(Planes(changed, LAYERS.grid))
+    return found
+
+
+@pytest.mark.parametrize("window", ENDS)
+def test_layers_are_at_their_mean_as_far_around_as_counts(model: Predictor, window: Window) -> None:
+    target = some_of(window, 2)
+    (effects,) = layers_that_matter(model, [target])
+    expected = by_changed_layers(model, target)
+    assert drops(effects) == pytest.approx(expected, abs=1e-3)
+    assert max(map(abs, expected.values())) > 0.1
+
+
+@pytest.mark.parametrize("window", ENDS)
+def test_pieces_make_no_difference(
+    model: Predictor, window: Window, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    target = some_of(window, 3)
+    (whole,) = layers_that_matter(model, [target])
+    monkeypatch.setattr(occlusion, "PIECE", 7)
+    monkeypatch.setattr(occlusion, "MOST_PIECES", 100)
+    (cut,) = layers_that_matter(model, [target])
+    assert drops(cut) == pytest.approx(drops(whole), abs=1e-3)
+
+
+def test_pieces_with_the_most_cells_stand_for_all(
+    decided: Region, every_window_counts: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mask = np.zeros((64, 64), dtype=bool)
+    mask[40:44, 40:44] = mask[3, 3:6] = mask[3, 60] = True
+    most = mask.copy()
+    most[3, 60] = False
+    monkeypatch.setattr(occlusion, "PIECE", 16)
+    monkeypatch.setattr(occlusion, "MOST_PIECES", 2)
+    window = Window(10, 20, 64, 64)
+    (effects,) = layers_that_matter(knowing_predictor(decided), [TargetCells(window, mask)])
+    expected = by_hand(TargetCells(window, most), decided)
+    assert drops(effects) == pytest.approx(expected, abs=1e-5)
+    assert by_hand(TargetCells(window, mask), decided) != pytest.approx(expected, abs=1e-4)
+
+
+# --- models --------------------------------------------------------------------------------------
+
+
 def test_a_trained_model_goes_by_the_ridge(predictor: Predictor) -> None:
     rows = [20, 60, 95]
     targets = [block(row - 2, int(ridge_column(row)) - 2, 5, 5) for row in rows]
@@ -122,25 +212,11 @@ def test_a_trained_model_goes_by_the_ridge(predictor: Predictor) -> None:
     assert describe_effects(none) == ""
 
 
-def test_a_model_without_a_density_head_is_asked_by_draws(
-    predictor: Predictor, checkpoint: Checkpoint
-) -> None:
-    card = checkpoint.card
-    network = card.settings.network.model_copy(update={"density": False, "anchor": 0})
-    settings = card.settings.model_copy(update={"network": network})
-    flow = new_network(card.channels, settings, 1)
-    with torch.no_grad():
-        last = list(flow.head.parameters())[-2]
-        last.copy_(torch.randn(last.shape, generator=torch.Generator().manual_seed(2)))
-    flow.eval().requires_grad_(False)
-    model = Checkpoint((flow,), card.model_copy(update={"settings": settings}))
-    at_work = Predictor(model, predictor.layers, predictor.sampling, torch.device("cpu"))
-    targets = [block(60, 30, 6, 6), block(10, 10, 8, 4)]
-    found = layers_that_matter(at_work, targets, seed=3)
-    assert found == layers_that_matter(at_work, targets, seed=3)
-    assert found != layers_that_matter(at_work, targets, seed=4)
-    assert all(np.isfinite(effect.drop_nats) for effects in found for effect in effects)
-    assert any(effect.drop_nats != 0 for effects in found for effect in effects)
+def test_a_model_whose_windows_do_not_compare_tells_nothing(decided: Region) -> None:
+    predictor, targets = knowing_predictor(decided), [block(40, 40, 5, 5), block(9, 9, 2, 2)]
+    assert all(layers_that_matter(predictor, targets))
+    predictor.card = card_of(decided, PRESETS["paper-earthmri"].network)
+    assert layers_that_matter(predictor, targets) == [[], []]
 
 
 def test_a_layer_that_the_model_does_not_look_at_has_no_effect(decided: Region) -> None:
@@ -149,84 +225,28 @@ def test_a_layer_that_the_model_does_not_look_at_has_no_effect(decided: Region) 
     predictor = knowing_predictor(decided, weights)
     for effects in layers_that_matter(predictor, [block(40, 40, 5, 5), block(90, 20, 40, 40)]):
         assert drops(effects)["noise"] == 0
+        assert drops(effects)["belt"] != 0
 
 
 def test_classes_are_replaced_by_their_shares(
     decided: Region, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     predictor = knowing_predictor(decided)
-    encoder = Encoder(decided.layer_cards, decided.settings)
-    belt, rock, noise = channel_means(predictor, encoder)
+    belt, rock, noise = channel_means(predictor)
     assert belt.tolist() == noise.tolist() == [0]
     monkeypatch.setattr(occlusion, "MEAN_WINDOWS", 1000)  # all of them
-    _, every, _ = channel_means(predictor, encoder)
+    _, every, _ = channel_means(predictor)
     values = layer_values()["rock"]
     assert every == pytest.approx([(values == kind).mean() for kind in (1, RICH, 5)])
     assert rock == pytest.approx(every, abs=0.1)
     assert rock.sum() == pytest.approx(1)
 
 
-def test_a_larger_target_counts_by_several_windows(decided: Region) -> None:
-    generator = np.random.default_rng(2)
-    target = TargetCells(Window(20, 30, 14, 20), generator.random((14, 20)) < 0.4)
-    windows = target_windows(target, SIZE, WHOLE)
-    assert 1 < len(windows) <= occlusion.MOST_WINDOWS
-    (effects,) = layers_that_matter(knowing_predictor(decided), [target])
-    inside = np.zeros((SIDE, SIDE), dtype=bool)
-    inside[target.window.slices_in(WHOLE)] = target.mask
-    counts = [inside[window.slices_in(WHOLE)].sum() for window in windows]
-    each = [by_hand(target, window, decided) for window in windows]
-    for name, drop in drops(effects).items():
-        mean = np.average([one[name] for one in each], weights=counts)
-        assert drop == pytest.approx(mean, abs=1e-5)
-
-
-def covered(windows: list[Window], shape: tuple[int, int]) -> NDArray[np.bool_]:
-    seen = np.zeros(shape, dtype=bool)
-    for window in windows:
-        seen[window.row : window.row_stop, window.col : window.col_stop] = True
-    return seen
-
-
-def test_windows_of_targets() -> None:
-    middle = block(50, 60, 8, 6)
-    assert target_windows(middle, 16, WHOLE) == [Window(46, 55, 16, 16)]
-    densest = TargetCells(middle.window, middle.mask, (50, 65))
-    assert target_windows(densest, 16, WHOLE) == [Window(42, 57, 16, 16)]
-    corner = block(0, 155, 3, 5)
-    assert target_windows(corner, 16, WHOLE) == [Window(0, 144, 16, 16)]
-    small_grid = Window(0, 0, 10, 12)
-    assert target_windows(block(8, 2, 2, 2), 16, small_grid) == [Window(0, 0, 16, 16)]
-    nothing = TargetCells(Window(4, 4, 5, 5), np.zeros((5, 5), dtype=bool), (5, 5))
-    assert target_windows(nothing, 16, WHOLE) == []
-    wide = block(30, 40, 10, 25)
-    windows = target_windows(wide, 16, WHOLE)
-    assert covered(windows, (SIDE, SIDE))[wide.window.slices_in(WHOLE)].all()
-    huge = TargetCells(WHOLE, np.ones((SIDE, SIDE), dtype=bool), (100, 20))
-    windows = target_windows(huge, 16, WHOLE)
-    assert len(windows) == occlusion.MOST_WINDOWS
-    assert windows[0] == Window(92, 12, 16, 16)
-    for window in windows:
-        assert WHOLE.contains(window)
-
-
-def test_pieces_with_the_most_cells_come_first() -> None:
-    mask = np.zeros((64, 64), dtype=bool)
-    mask[40:44, 40:44] = True
-    mask[3, 3] = True
-    first, second = target_windows(TargetCells(Window(0, 0, 64, 64), mask), 16, WHOLE)
-    assert covered([first], (64, 64))[40:44, 40:44].all()
-    assert covered([second], (64, 64))[3, 3]
-
-
-def test_parts_make_no_difference(decided: Region, monkeypatch: pytest.MonkeyPatch) -> None:
-    predictor, targets = knowing_predictor(decided), [block(40, 40, 5, 5)]
-    (together,) = layers_that_matter(predictor, targets)
-    monkeypatch.setattr(occlusion, "IMAGES_AT_ONCE", 1)
+def test_progress_is_by_target(decided: Region) -> None:
     seen: list[tuple[float, float]] = []
-    (apart,) = layers_that_matter(predictor, targets, 0, lambda *done: seen.append(done))
-    assert drops(apart) == pytest.approx(drops(together), abs=1e-6)
-    assert seen == [(0, 1), (1, 1)]
+    targets = [block(40, 40, 5, 5), block(9, 9, 2, 2)]
+    layers_that_matter(knowing_predictor(decided), targets, lambda *done: seen.append(done))
+    assert seen == [(0, 2), (1, 2), (2, 2)]
 
 
 def test_words() -> None:
