@@ -19,7 +19,7 @@ Channels = NDArray[np.float32]
 
 @dataclass(frozen=True)
 class LayeredWindow:
-    """Channels (C, P, P) of a window, and where each of its layers has data (L, P, P)."""
+    """Channels (C, H, W) of a window, and where each of its layers has data (L, H, W)."""
 
     channels: Channels
     valid: NDArray[np.bool_]
@@ -27,13 +27,13 @@ class LayeredWindow:
 
     @classmethod
     def read(cls, values: NDArray[np.float32], encoder: Encoder) -> LayeredWindow:
-        """From the layers' values (L, P, P), NaN for no-data."""
+        """From the layers' values (L, H, W), NaN for no-data."""
         valid = data_mask(values, encoder.settings.zero_is_nodata)
         return cls(encoder.encode(values)[0], valid, encoder)
 
     @property
     def footprint(self) -> NDArray[np.bool_]:
-        """Cells (P, P) where some layer has data."""
+        """Cells (H, W) where some layer has data."""
         return some_data(self.valid)
 
     def turned(self, symmetry: int) -> LayeredWindow:
@@ -47,7 +47,7 @@ class LayeredWindow:
         return int(np.maximum(own - given, 0).sum())
 
     def with_layer_of(self, donor: LayeredWindow, layer: int) -> Channels:
-        """Channels (C, P, P) with a layer's values as they are in the donor.
+        """Channels (C, H, W) with a layer's values as they are in the donor.
 
         Where the donor has no data, the layer's mean over the donor stands for it.
         """
@@ -56,7 +56,7 @@ class LayeredWindow:
         return self._with(layer, given)
 
     def with_layer_mean(self, layer: int, means: NDArray[np.floating]) -> Channels:
-        """Channels (C, P, P) with the means (c,) of a layer's value channels all over it."""
+        """Channels (C, H, W) with the means (c,) of a layer's value channels all over it."""
         return self._with(layer, means[:, None, None])
 
     def _mean(self, layer: int) -> NDArray[np.float32]:

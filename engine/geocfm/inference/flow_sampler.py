@@ -71,6 +71,12 @@ class FlowSampler:
         """Features and log intensity of images (B, C, H, W) as a whole, as the network has them."""
         return self._network.look(torch.from_numpy(channels).to(self._device))
 
+    def log_intensity(self, channels: NDArray[np.float32]) -> NDArray[np.float64]:
+        """Log intensity (H, W) of one image (C, H, W), by a network with a density head."""
+        _, intensity = self.look(channels[None])
+        assert intensity is not None
+        return intensity[0].cpu().double().numpy()
+
     @torch.no_grad()
     def window_map(
         self, levels: list[Tensor], intensity: Tensor | None, footprints: NDArray[np.bool_]

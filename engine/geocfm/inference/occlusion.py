@@ -127,9 +127,7 @@ def _log_totals(
     wanted = target.mask[piece.slices_in(target.window)] & own.footprint[here]
     found = []
     for channels in _occluded(own, means):
-        _, intensity = predictor.sampler.look(channels[None])
-        assert intensity is not None
-        logs = intensity[0].cpu().double().numpy()[here][wanted]
+        logs = predictor.sampler.log_intensity(channels)[here][wanted]
         found.append(np.logaddexp.reduce(logs))  # of no cells -inf
     return np.array(found)
 

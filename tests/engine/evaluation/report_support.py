@@ -126,9 +126,8 @@ def all_extras() -> Extras:
             ),
             role="test",
             on_test=40,
-            windows=12,
             repetitions=20,
-            by_head=True,
+            local=True,
         ),
         targets=(
             TargetRow(2, 500_050.0, 6_999_950.0, 3.5, 0.02, 6.1, None, None, 0, NASTY),

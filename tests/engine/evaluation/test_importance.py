@@ -1,4 +1,4 @@
-"""Which layers matter: on a region where that is known, by hand, and for every kind of model."""
+"""Which layers matter: on a region where that is known, by hand, and by a trained model."""
 
 from __future__ import annotations
 
@@ -8,22 +8,32 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from decided_region import channel_weights, decided_region, knowing_predictor
-from geocfm.data.image import Image
+from decided_region import (
+    BELT_WEIGHT,
+    HOLE,
+    NOISE_WEIGHT,
+    RICH,
+    RICH_WEIGHT,
+    SIDE,
+    card_of,
+    channel_weights,
+    decided_region,
+    knowing_predictor,
+    layer_values,
+)
 from geocfm.data.region import Region
+from geocfm.data.replaced_layers import LayeredWindow
 from geocfm.evaluation import importance as module
-from geocfm.evaluation.benchmark.flow_method import FlowView
 from geocfm.evaluation.comparison import tile_interval
 from geocfm.evaluation.importance import Importance, LayerImportance, layer_importance
 from geocfm.evaluation.importance_chart import importance_figure
-from geocfm.evaluation.window_likelihood import MASS_POINTS, windows_of
 from geocfm.geo.grid import Window
 from geocfm.inference.predictor import Predictor
 from geocfm.model.checkpoint import Checkpoint
-from geocfm.model.network import new_network
+from geocfm.model.settings import PRESETS
 from numpy.typing import NDArray
 
-CPU = torch.device("cpu")
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 def nothing(done: float, total: float, **figures: float) -> None:
@@ -45,32 +55,18 @@ def by_name(found: Importance) -> dict[str, LayerImportance]:
     return {layer.layer: layer for layer in found.layers}
 
 
-def without_head(checkpoint: Checkpoint) -> Checkpoint:
-    """A flow that nobody trained, whose velocity depends on what the layers show."""
-    card = checkpoint.card
-    network = card.settings.network.model_copy(update={"density": False, "anchor": 0})
-    settings = card.settings.model_copy(update={"network": network})
-    flow = new_network(card.channels, settings, 1)
-    with torch.no_grad():
-        last = list(flow.head.parameters())[-2]
-        last.copy_(torch.randn(last.shape, generator=torch.Generator().manual_seed(2)) / 4)
-    flow.eval().requires_grad_(False)
-    return Checkpoint((flow,), card.model_copy(update={"settings": settings}))
-
-
 # --- what matters --------------------------------------------------------------------------------
 
 
 def test_what_decides_matters_and_noise_does_not(known: Importance, decided: Region) -> None:
     assert [layer.layer for layer in known.layers] == ["belt", "rock", "noise"]
     assert known.role == "test"
-    assert known.by_head
-    reached = {n for window in windows_of(decided, "test") for n in decided.inside(window)}
+    assert known.local
     for layer in known.layers:
         assert layer.low is not None
         assert layer.high is not None
         assert layer.low <= layer.loss_nats <= layer.high
-        assert layer.occurrences == len(reached)
+        assert layer.occurrences == known.on_test == decided.points_by_role()["test"]
         assert layer.tiles > 1
     found = by_name(known)
     assert found["belt"].low > 0.5
@@ -91,7 +87,8 @@ def test_a_layer_the_model_does_not_look_at_loses_nothing(decided: Region) -> No
     weights = channel_weights(decided)
     weights[4] = 0
     found = by_name(layer_importance(decided, knowing_predictor(decided, weights), 1, nothing))
-    assert (found["noise"].loss_nats, found["noise"].low, found["noise"].high) == (0, 0, 0)
+    noise = found["noise"]
+    assert (noise.loss_nats, noise.low, noise.high) == pytest.approx((0, 0, 0), abs=1e-12)
     assert found["belt"].loss_nats > 0.5
 
 
@@ -106,89 +103,111 @@ def test_of_two_classes_all_channels_are_exchanged_together(decided: Region) -> 
 # --- by hand -------------------------------------------------------------------------------------
 
 
-def standardised(region: Region, values: NDArray[np.float32]) -> NDArray[np.float64]:
-    """Layers (L, P, P) with 0 for no-data, by the cards' statistics."""
-    planes = [
-        (plane.astype(np.float64) - card.mean) / card.std
-        for plane, card in zip(values, region.layer_cards, strict=True)
-    ]
-    return np.nan_to_num(np.stack(planes))
+def on_tiles_of(region: Region, role: int) -> NDArray[np.bool_]:
+    """Cells (H, W) of the tiles of a role."""
+    found = np.zeros((region.grid.height, region.grid.width), dtype=bool)
+    for tile, number in region.split.tiles():
+        found[tile.slices_in(region.grid.window())] |= number == role
+    return found
 
 
-def exchanged(
-    region: Region, window: Window, donor: Window, layer: int
-) -> Iterator[NDArray[np.float32]]:
-    """Channels of the window with a layer of the donor, in its eight turns and mirrors."""
-    own, given = region.read(window), region.read(donor)
-    for mirrored in (given[layer], given[layer].T):
-        for turns in range(4):
-            plane = np.rot90(mirrored, turns)
-            here = own.copy()
-            mean = np.nanmean(given[layer])
-            here[layer] = np.where(np.isnan(plane), mean, plane)
-            here[layer][np.isnan(own[layer])] = np.nan
-            yield np.concatenate([standardised(region, here), np.isfinite(own)]).astype(np.float32)
+def tiled(block: NDArray, height: int, width: int) -> NDArray:
+    """Blocks side by side, from the grid's corner on."""
+    down, across = -(-height // block.shape[0]), -(-width // block.shape[1])
+    return np.tile(block, (down, across))[:height, :width]
 
 
-# the window at row 20 reaches into the hole
-@pytest.mark.parametrize(("head", "row"), [(True, 0), (True, 20), (False, 20)])
-def test_the_loss_of_one_window_by_hand(
-    region: Region, checkpoint: Checkpoint, head: bool, row: int
+def from_one_place(region: Region, start: tuple[int, int], patch: pytest.MonkeyPatch) -> Region:
+    """The region with one donor for all blocks, which is never turned."""
+    patch.setattr(module, "SYMMETRIES", 1)
+    patch.setattr(module, "_apart", lambda starts, block: starts)
+    nowhere = np.zeros((0, 2), int)
+    return replace(region, ground={"train": np.array([start]), "test": nowhere})
+
+
+def relative(logs: NDArray, region: Region, valid: NDArray[np.bool_]) -> NDArray[np.float64]:
+    """Log of the intensity at the held-out occurrences over its mean on the held-out tiles."""
+    mean = np.exp(logs)[on_tiles_of(region, 2) & valid].mean()
+    col, row = region.points[region.split.role_of_points(region.points) == 2].astype(int).T
+    return logs[row, col] - np.log(mean)
+
+
+def test_the_losses_by_hand(decided: Region, monkeypatch: pytest.MonkeyPatch) -> None:
+    lone = from_one_place(decided, (32, 20), monkeypatch)
+    values, (belt, _, noise) = layer_values(), decided.layer_cards
+    gap = np.zeros((SIDE, SIDE), dtype=bool)
+    gap[HOLE] = True
+
+    def log_intensity(layers: dict[str, NDArray]) -> NDArray[np.float64]:
+        said = BELT_WEIGHT * np.where(gap, 0, layers["belt"] - belt.mean)
+        said = said + RICH_WEIGHT * (layers["rock"] == RICH)
+        return said + NOISE_WEIGHT * (layers["noise"] - noise.mean) / noise.std
+
+    everywhere = np.ones((SIDE, SIDE), dtype=bool)
+    as_is = relative(log_intensity(values), decided, everywhere)
+    found = by_name(layer_importance(lone, knowing_predictor(decided), 1, nothing, 2))
+    for name, plane in values.items():
+        exchanged = values | {name: tiled(plane[32:48, 20:36], SIDE, SIDE)}
+        losses = as_is - relative(log_intensity(exchanged), decided, everywhere)
+        assert found[name].loss_nats == pytest.approx(losses.mean(), abs=1e-4)
+        assert abs(losses.mean()) > 1e-3
+
+
+class Changed:
+    """A region's layers with other values."""
+
+    def __init__(self, region: Region, values: NDArray[np.float32]) -> None:
+        self.grid, self._values = region.grid, values
+
+    def read(self, window: Window) -> NDArray[np.float32]:
+        return self._values[(slice(None), *window.slices_in(self.grid.window()))]
+
+
+@pytest.mark.parametrize("piece", [384, 17])
+def test_the_losses_of_a_network_that_sees_around(
+    region: Region, checkpoint: Checkpoint, piece: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With one donor, the loss of an occurrence is that of one of the donor's eight turns."""
-    model = checkpoint if head else without_head(checkpoint)
-    predictor = Predictor(model, region, model.card.settings.sampling, CPU)
-    window, donor = Window(row, 40, 32, 32), Window(70, 30, 32, 32)
-    lone = {"train": np.array([[donor.row, donor.col]]), "test": np.zeros((0, 2), int)}
-    points = region.points_in(window) * 32
-    assert len(points) > 1
+    """Against looks at the whole region, of layers whose own values are changed."""
+    whole, sampling = region.grid.window(), checkpoint.card.settings.sampling
+    start, size = (70, 30), region.plan.size
+    values = region.read(whole)
+    block = values[:, start[0] : start[0] + size, start[1] : start[1] + size]
+    assert np.isfinite(block).all()
 
-    def log_density(channels: NDArray[np.float32]) -> NDArray[np.float64]:
-        footprint = np.isfinite(region.read(window)).any(axis=0)
-        if not head:
-            view = FlowView(predictor.sampler, Image(channels, footprint, points), MASS_POINTS)
-            return view.log_density(points)
-        network = model.network
-        with torch.no_grad():
-            image = torch.from_numpy(channels)[None]
-            score = network.score(network.unet(image), image.shape[-2:])
-            logits = (score + network.process(image))[0].double().numpy()
-        col, row = points.astype(int).T
-        return logits[row, col] - np.log(np.exp(logits)[footprint].sum())
+    def likelihoods(layers: NDArray[np.float32]) -> NDArray[np.float64]:
+        model = Predictor(checkpoint, Changed(region, layers), sampling, torch.device("cpu"))
+        logs = model.look(whole).log_intensity.astype(np.float64)
+        return relative(logs, region, np.isfinite(values).any(axis=0))
 
-    as_is, _ = region.encoder.encode(region.read(window))
-    judge = (module._by_head if head else module._by_flow)(predictor.sampler)
-    (losses,) = module._losses(replace(region, starts=lone), "test", window, judge, 3, 1)
-    assert losses.shape == (3, len(points))
-    before = log_density(as_is)
-    for layer in (0, 2) if head else (0,):
-        possible = [before - log_density(c) for c in exchanged(region, window, donor, layer)]
-        nearest = min(np.abs(losses[layer] - one).max() for one in possible)
-        assert nearest < 2e-3
-        assert np.abs(losses[layer]).max() > 5e-3  # something did change
+    monkeypatch.setattr(module, "PIECE", piece)
+    lone = from_one_place(region, start, monkeypatch)
+    predictor = Predictor(checkpoint, region, sampling, torch.device("cpu"))
+    found = by_name(layer_importance(lone, predictor, 1, nothing, 1))
+    for number, card in enumerate(region.layer_cards):
+        changed = values.copy()
+        changed[number] = tiled(block[number], *values.shape[1:])
+        changed[number][np.isnan(values[number])] = np.nan
+        losses = likelihoods(values) - likelihoods(changed)
+        assert found[card.name].loss_nats == pytest.approx(losses.mean(), abs=2e-3)
+    assert found["ridge"].loss_nats > 0.1
 
 
 def test_an_occurrence_counts_once_and_the_interval_is_by_tiles(
     decided: Region, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Losses that are the numbers of the occurrences, so that means are known."""
-
-    def told(region: Region, role: str, window: Window, *_: object) -> Iterator[NDArray]:
-        here = region.inside(window).astype(np.float64)
-        yield np.stack([here, -here, np.full(len(here), np.nan)])
-        yield np.stack([here, -here, np.full(len(here), np.nan)])
-
-    monkeypatch.setattr(module, "_losses", told)
-    found = layer_importance(decided, knowing_predictor(decided), 1, nothing, 2)
-    reached = np.array(
-        sorted({n for window in windows_of(decided, "test") for n in decided.inside(window)})
-    )
-    assert [layer.layer for layer in found.layers] == ["belt", "rock"]  # noise is never known
-    belt, rock = found.layers
-    assert belt.loss_nats == pytest.approx(reached.mean())
-    tile = decided.split.tile_of_points(decided.points[reached])
-    assert (belt.low, belt.high, belt.tiles) == tile_interval(reached.astype(float), tile)
+    judged = np.flatnonzero(decided.split.role_of_points(decided.points) == 2)[3:]
+    losses = np.full((3, len(decided.points)), np.nan)
+    losses[:, judged] = [judged, -judged, 0 * judged]
+    monkeypatch.setattr(module, "_losses", lambda *_: losses)
+    found = layer_importance(decided, knowing_predictor(decided), 1, nothing)
+    belt, noise, rock = found.layers
+    assert belt.occurrences == len(judged) == found.on_test - 3
+    assert belt.loss_nats == pytest.approx(judged.mean())
+    tile = decided.split.tile_of_points(decided.points[judged])
+    assert (belt.low, belt.high, belt.tiles) == tile_interval(judged.astype(float), tile)
     assert rock.loss_nats == -belt.loss_nats
+    assert noise.loss_nats == 0
 
 
 # --- chance, donors, effort ----------------------------------------------------------------------
@@ -204,89 +223,108 @@ def test_the_same_seed_gives_the_same_figures(decided: Region, known: Importance
     )
 
 
-def test_donors_lie_apart_and_on_training_tiles_or_those_of_the_role(decided: Region) -> None:
-    size = decided.plan.size
-    for window in windows_of(decided, "test"):
-        donors = module._donors(decided, "test", window)
-        assert len(donors) > 100
-        for start in donors:
-            assert decided.window(start).intersection(window) is None
-        roles = decided.split.role_of_windows(donors, size)
-        assert set(roles) <= {0, 2}
-    lone = replace(decided, starts={**decided.starts, "train": np.zeros((0, 2), int)})
-    lone.starts["test"] = decided.starts["test"][:1]
-    alone = decided.window(lone.starts["test"][0])
-    assert len(module._donors(lone, "test", alone)) == 1  # itself, turned
+def test_blocks_are_turned_and_what_is_seen_twice_is_exchanged_alike(decided: Region) -> None:
+    lone = replace(decided, ground={"train": np.array([[32, 20]]), "test": np.zeros((0, 2), int)})
+
+    def donor(seen: Window) -> LayeredWindow:
+        own = LayeredWindow.read(decided.read(seen), decided.encoder)
+        found = module._donor(lone, "test", own, seen, (1, 0))
+        assert found.channels.shape == own.channels.shape
+        return found
+
+    seen, other = Window(0, 0, 77, 90), Window(50, 60, 110, 100)
+    whole = donor(seen)
+    given = decided.encoder.encode(decided.read(Window(32, 20, 16, 16)))[0]
+    turns = [
+        np.rot90(mirrored, number, axes=(1, 2))
+        for mirrored in (given, given.transpose(0, 2, 1))
+        for number in range(4)
+    ]
+    which = []
+    for row in range(0, 64, 16):
+        for col in range(48, 80, 16):  # beyond what overlaps the donor
+            block = whole.channels[:, row : row + 16, col : col + 16]
+            which += [n for n, turned in enumerate(turns) if np.array_equal(block, turned)]
+    assert len(which) == 8
+    assert len(set(which)) > 3
+    both = Window(50, 60, 27, 30)
+    shared = [
+        found.channels[(slice(None), *both.slices_in(place))]
+        for found, place in ((whole, seen), (donor(other), other))
+    ]
+    np.testing.assert_array_equal(*shared)
+
+
+def test_donors_lie_apart_and_on_training_tiles_or_those_of_the_role(
+    decided: Region, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    block, given = Window(48, 64, 16, 16), []
+    starts = decided.ground["train"]
+    for start in module._apart(starts, block):
+        assert decided.window(start).intersection(block) is None
+    assert len(module._apart(starts, block)) > 100
+    beside = np.array([[50, 60]])
+    assert module._apart(beside, block).tolist() == [[48, 64]]  # itself, turned
+    monkeypatch.setattr(module, "_apart", lambda starts, block: given.append(starts) or starts)
+    layer_importance(decided, knowing_predictor(decided), 1, nothing, 1)
+    for some in given:
+        assert set(decided.split.role_of_windows(some, 16)) == {0, 2}
 
 
 def test_a_donor_has_at_least_as_much_data(decided: Region) -> None:
     in_hole, whole = Window(66, 106, 16, 16), Window(0, 0, 16, 16)
-    read = module.LayeredWindow.read
+    read = LayeredWindow.read
     own = read(decided.read(whole), decided.encoder)
     starts = np.array([[66, 106], [20, 20], [66, 106]])
     for number in range(5):
-        donor = module._donor(decided, own, starts, np.random.default_rng(number))
+        donor = module._given(decided, own, starts, np.random.default_rng(number))
         assert donor.valid.all()
     empty = read(decided.read(in_hole), decided.encoder)
     assert not empty.valid[0].any()
-    lacking = module._donor(decided, own, starts[:1], np.random.default_rng(0))
+    lacking = module._given(decided, own, starts[:1], np.random.default_rng(0))
     assert not lacking.valid[0].any()  # when there is no other
 
 
-def test_more_images_than_can_be_judged_cost_repetitions_first_and_then_windows(
+def test_too_many_cells_cost_repetitions_first_and_then_ground(
     decided: Region, known: Importance, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     predictor = knowing_predictor(decided)
-    count = len(windows_of(decided, "test"))
-    assert (known.windows, known.repetitions) == (count, module.REPETITIONS)
-    monkeypatch.setattr(module, "MOST_BY_HEAD", 3 * count * 2 + 1)
+    monkeypatch.setattr(module, "seen_around", lambda piece, network, grid: piece)
+    held_out = on_tiles_of(decided, 2).sum()
+    assert known.repetitions == module.REPETITIONS
+    monkeypatch.setattr(module, "MOST_CELLS", 3 * held_out * 2 + 1)
     found = layer_importance(decided, predictor, 1, nothing)
-    assert (found.windows, found.repetitions) == (count, 2)
-    monkeypatch.setattr(module, "MOST_BY_HEAD", 3 * 5)
+    assert found.repetitions == 2
+    assert found.layers[0].occurrences == known.layers[0].occurrences
+    monkeypatch.setattr(module, "MOST_CELLS", 3 * 2 * 32**2)
     found = layer_importance(decided, predictor, 1, nothing)
-    assert (found.windows, found.repetitions) == (5, 1)
-    assert 0 < found.layers[0].occurrences < known.layers[0].occurrences
+    assert found.repetitions == 1
+    tiles = [len(decided.inside(tile)) for tile, role in decided.split.tiles() if role == 2]
+    assert found.layers[0].occurrences == max(tiles) + min(tiles)
+    monkeypatch.setattr(module, "MOST_CELLS", 1)
+    found = layer_importance(decided, predictor, 1, nothing)
+    assert found.layers[0].occurrences == max(tiles)
 
 
-def test_many_layers_are_judged_in_parts(
-    decided: Region, known: Importance, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(module, "IMAGES_AT_ONCE", 2)
-    found = layer_importance(decided, knowing_predictor(decided), 1, nothing)
-    for one, other in zip(found.layers, known.layers, strict=True):
-        assert one.loss_nats == pytest.approx(other.loss_nats, abs=1e-5)
-
-
-def test_a_model_without_a_density_head_is_judged_by_its_flow(
-    region: Region, checkpoint: Checkpoint, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    model = without_head(checkpoint)
-    predictor = Predictor(model, region, model.card.settings.sampling, CPU)
-    monkeypatch.setattr(module, "MOST_BY_FLOW", 6)
-    found = layer_importance(region, predictor, 1, nothing)
-    assert not found.by_head
-    assert found.to_dict()["density"] == "flow"
-    assert (found.windows, found.repetitions) == (2, 1)
-    assert all(np.isfinite(layer.loss_nats) for layer in found.layers)
-    assert any(layer.loss_nats != 0 for layer in found.layers)
+def test_a_model_whose_windows_do_not_compare_is_not_asked(decided: Region) -> None:
+    predictor = knowing_predictor(decided)
+    predictor.card = card_of(decided, PRESETS["paper-earthmri"].network)
+    found = layer_importance(decided, predictor, 1, nothing)
+    assert found.layers == ()
+    assert "every window of this model has a density of its own" in found.sentence()
 
 
 # --- too few, none, and what is said -------------------------------------------------------------
 
 
 def only(region: Region, **kept: int) -> Region:
-    """The region with so many of a role's occurrences, and the windows that hold them."""
+    """The region with so many of a role's occurrences."""
     roles = region.split.role_of_points(region.points)
     chosen = roles == 0
     for role, number in (("validation", 1), ("test", 2)):
         some = np.flatnonzero(roles == number)[: kept.get(role)]
         chosen[some] = True
-    less = replace(region, points=region.points[chosen], ids=region.ids[chosen])
-    starts = {
-        role: np.array([s for s in some if len(less.inside(less.window(s)))]).reshape(-1, 2)
-        for role, some in region.starts.items()
-    }
-    return replace(less, starts=starts)
+    return replace(region, points=region.points[chosen], ids=region.ids[chosen])
 
 
 def test_too_few_held_out_occurrences_leave_it_to_the_validation_tiles(decided: Region) -> None:
@@ -300,7 +338,7 @@ def test_too_few_held_out_occurrences_leave_it_to_the_validation_tiles(decided: 
     assert layer_importance(both, knowing_predictor(both), 1, nothing).role == "test"
     none = only(decided, test=0)
     said = layer_importance(none, knowing_predictor(none), 1, nothing).sentence()
-    assert "no occurrence lies in a window of the held-out tiles" in said
+    assert "no occurrence lies on the held-out tiles" in said
 
 
 def test_without_any_occurrence_it_is_said(decided: Region) -> None:
@@ -329,7 +367,7 @@ def test_the_sentence_names_up_to_three_layers() -> None:
         layer("k", 0.04, 0.01, 0.08),
         layer("u", -0.2, -0.4, 0.1),
     )
-    found = Importance(layers, "test", 40, 10, 5, by_head=True)
+    found = Importance(layers, "test", 40, 5, local=True)
     assert found.sentence() == (
         "Without dist_fault held-out occurrences are 0.31 nats less likely (0.10 to 0.50); "
         "without mag 0.12 (-0.02 to 0.20); without grav 0.05."
@@ -376,7 +414,7 @@ def test_the_chart_of_few_tiles_has_no_intervals_and_says_why(known: Importance)
 
 def test_a_chart_of_many_layers_says_what_it_leaves_out() -> None:
     layers = tuple(layer(f"layer {n} " + "x" * 40, 1 - n / 50, None, None) for n in range(40))
-    figure = importance_figure(Importance(layers, "validation", 0, 3, 1, by_head=False))
+    figure = importance_figure(Importance(layers, "validation", 0, 1, local=True))
     axes = figure.axes[0]
     assert len(axes.patches) == 30
     assert "40 validation occurrences on 1 tile; 10 lesser layers not shown" in axes.get_title()

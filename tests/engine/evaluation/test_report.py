@@ -345,7 +345,10 @@ def test_the_tiles_that_tell_which_layers_matter_are_named(report: Report, page:
     assert "held-out occurrences" not in said
     none = replace(found, layers=())
     said = page_of(replace(report, extras=Extras(importance=none))).texts["importance"]
-    assert "Which layers matter cannot be told: no occurrence lies in a window" in said
+    assert "Which layers matter cannot be told: no occurrence lies on" in said
+    windowed = replace(none, local=False)
+    said = page_of(replace(report, extras=Extras(importance=windowed))).texts["importance"]
+    assert "Which layers matter cannot be told: every window of this model has" in said
 
 
 def test_it_is_said_how_to_apply_the_temperature(report: Report) -> None:
