@@ -34,7 +34,7 @@ class MemoryJob(WritingJob):
     """Measure peak memory on a virtual stack: statistics, training, a map."""
 
     size: int = Field(
-        20_000, ge=2000, le=MOST_CELLS, multiple_of=1000, description="Cells along each side."
+        20_000, ge=1000, le=MOST_CELLS, multiple_of=1000, description="Cells along each side."
     )
     layers: int = Field(8, ge=1, le=1000, description="How many layers.")
     iterations: int = Field(200, ge=1, le=MOST_STEPS, description="Training iterations.")

@@ -143,7 +143,7 @@ BAD: dict[str, tuple[Spoil, tuple[str, ...]]] = {
     ),
     "with a new value of a setting": (
         card("settings", "sampling", "solver", value="dopri5"),
-        ("does not know: settings.sampling.solver", "perhaps from a newer GeoCFM: update"),
+        ("does not know: settings.sampling.solver", "It is from another version"),
     ),
     "with a network's setting of before": (
         card("settings", "network", "count", value=True),

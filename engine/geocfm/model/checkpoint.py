@@ -381,7 +381,7 @@ def _parse_card(path: Path, metadata: dict[str, str]) -> ModelCard:
         if setting:
             raise UserError(
                 f"{path} has a setting that this GeoCFM does not know: {setting}.",
-                "It is perhaps from a newer GeoCFM: update.",
+                "It is from another version: if that is a newer one, update; else train it again.",
             ) from None
         raise UserError(
             f"{path} is a .safetensors file, but not a GeoCFM checkpoint.", MADE_BY_TRAINING

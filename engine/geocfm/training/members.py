@@ -22,7 +22,7 @@ from geocfm.training.process import fit_process
 from geocfm.training.resume import Snapshot
 
 BOOTSTRAP_STREAM = 2**29  # keeps the choice of blocks apart from the noise of the steps
-FEW_OCCURRENCES = 5000  # docs/benchmarks.md, "What a network begins with"
+FEW_OCCURRENCES = 5000  # docs/benchmarks.md, "California: what a network begins with"
 SEED_STEP = 1_000_003  # between members, so that the seeds of two ensembles do not meet
 
 
