@@ -1,8 +1,8 @@
 """A Poisson process of single cells: what the values of a cell alone say of its intensity.
 
-Windows of a region compare by it, since it is learned from the whole region at once, and the
-density head corrects it within a window: what a few hundred occurrences cannot teach a UNet, they
-can teach some dozens of coefficients. Found before the network learns (training/process.py).
+It is learned from the whole region at once, and the density head corrects it: what a few hundred
+occurrences cannot teach a UNet, they can teach some dozens of coefficients. Found before the
+network learns (training/process.py).
 """
 
 from __future__ import annotations
