@@ -188,7 +188,11 @@ def test_a_command_told_to_stop_may_finish_what_it_does(tmp_path, to_whom):
         f"pathlib.Path({str(ready)!r}).touch()\n"
         "time.sleep(60)\n"
     )
-    program = f"import build, sys; sys.exit(build.run([sys.executable, {str(command)!r}]))"
+    program = (
+        "import build, signal, sys\n"
+        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"  # a shell's & ignores it
+        f"sys.exit(build.run([sys.executable, {str(command)!r}]))"
+    )
     process = subprocess.Popen([sys.executable, "-c", program], cwd=ROOT, start_new_session=True)
     while not ready.exists():
         assert process.poll() is None
