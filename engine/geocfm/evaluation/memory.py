@@ -136,7 +136,6 @@ def _one_pass(model: Path, size: int) -> float:
     """Seconds of the UNet over size x size cells, in pieces without margins."""
     checkpoint = load_checkpoint(model, torch.device("cpu"))
     images = torch.randn(1, checkpoint.card.channels, PIECE, PIECE)
-    images = images.contiguous(memory_format=torch.channels_last)
     unet = checkpoint.networks[0].unet
     unet(images)  # the first one takes longer
     start = time.monotonic()

@@ -179,6 +179,7 @@ def write_cog(
                 OVERVIEW_RESAMPLING="AVERAGE",
                 BIGTIFF="IF_SAFER",
                 STATISTICS="YES",
+                NUM_THREADS="ALL_CPUS",
             )
             ensure_complete(temporary, raster_totals(described))
 

@@ -59,7 +59,10 @@ class WindowReader:
                 for name, cells in self._encoder.unknown_classes(window_values).items():
                     self._class_cells[name] = self._class_cells.get(name, 0) + np.array(cells)
             read = [self._encoder.encode(window_values) for window_values in values]
-            channels, footprints = (np.stack(arrays) for arrays in zip(*read, strict=True))
+            channels, footprints = (
+                arrays[0][None] if len(arrays) == 1 else np.stack(arrays)
+                for arrays in zip(*read, strict=True)
+            )
             self._last = windows, WindowImages(channels, footprints)
         return self._last[1]
 

@@ -193,7 +193,7 @@ class VelocityNetwork(nn.Module):
     def look(self, images: Tensor) -> tuple[list[Tensor], Tensor | None]:
         """Features (B, D, h, w), with those of coarser levels if the head reads them, and the log
         intensity (B, H, W) if there is a density head; both of the whole images (B, C, H, W)."""
-        levels = self.unet.pyramid(images.contiguous(memory_format=torch.channels_last))
+        levels = self.unet.pyramid(images)
         intensity: Tensor | None = None
         if self.settings.density:
             intensity = self.score(levels[0], images.shape[-2:])

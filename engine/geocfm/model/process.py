@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from geocfm.model.precision import full_precision
 
 QUANTILES = 65  # of a channel, between which its ranks are interpolated
+CELLS_AT_ONCE = 2**15  # more would go through the main memory again and again
 
 
 class CellProcess(nn.Module):
@@ -46,15 +47,18 @@ class CellProcess(nn.Module):
     def forward(self, images: Tensor) -> Tensor:
         """Channels (B, C, H, W) to log intensities (B, H, W)."""
         with full_precision(images.device):
-            found = [self._log_intensity(self.ranked(image.float())) for image in images]
-        return torch.stack(found)
+            found = [
+                self._log_intensity(self.ranked(some))
+                for image in images
+                for some in torch.split(image.float().flatten(1), CELLS_AT_ONCE, dim=1)
+            ]
+        return torch.cat(found).view(len(images), *images.shape[2:])
 
     def _log_intensity(self, ranks: Tensor) -> Tensor:
-        """Ranks (C, ...) to log intensities (...)."""
-        rows = ranks.flatten(1)
-        weights = torch.addmm(self.linear.unsqueeze(1), self.pairs.T, rows)
-        logs = self.intercept + (weights * rows).sum(dim=0)
-        return logs.minimum(self.highest).view(ranks.shape[1:])
+        """Ranks (C, N) to log intensities (N,)."""
+        weights = torch.addmm(self.linear.unsqueeze(1), self.pairs.T, ranks)
+        logs = self.intercept + (weights * ranks).sum(dim=0)
+        return logs.minimum(self.highest)
 
     def ranked(self, channels: Tensor) -> Tensor:
         """Channels (C, ...) to their ranks; those of a layer without data are 0."""
@@ -73,5 +77,6 @@ def _interpolated(at: Tensor, values: Tensor, ranks: Tensor) -> Tensor:
     slopes = ranks.diff() / values.diff().clamp(min=torch.finfo(values.dtype).tiny)
     slopes = slopes.where(values.diff() > 0, 0)
     within = at.clamp(values[0], values[-1])
-    below = torch.bucketize(within, values[1:-1], right=True, out_int32=True)
-    return torch.addcmul((ranks[:-1] - slopes * values[:-1])[below], slopes[below], within)
+    below = torch.bucketize(within, values[1:-1], right=True, out_int32=True).flatten()
+    begin = (ranks[:-1] - slopes * values[:-1]).index_select(0, below).view_as(within)
+    return begin.addcmul_(slopes.index_select(0, below).view_as(within), within)

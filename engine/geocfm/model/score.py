@@ -64,7 +64,6 @@ class ScoreNetwork(nn.Module):
 
     def forward(self, images: Tensor) -> Tensor:
         """Geo-images (B, C, H, W) to logits (B, H, W)."""
-        images = images.contiguous(memory_format=torch.channels_last)
         logits: Tensor = self.score(self.unet(images), images.shape[-2:])
         return logits
 

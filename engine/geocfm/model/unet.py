@@ -115,6 +115,6 @@ class UNet(nn.Module):
         if any(beyond):
             images = functional.pad(images, beyond, mode="replicate")
         if self.stem == 1:
-            return images
+            return images.contiguous(memory_format=torch.channels_last)
         cells = functional.pixel_unshuffle(images, self.stem)
         return cells.contiguous(memory_format=torch.channels_last)

@@ -48,7 +48,7 @@ GENERATED_CELL = 160  # bytes of a cell of a synthetic image while it is made
 LARGEST_TILE, SMALLEST_TILE = 1536, 192  # cells along the side of what is mapped in one pass
 TILE_STEP = 64
 TILE_SHARE = 0.5  # of the free memory that it may take
-MOST_OF_A_TILE = 900_000_000  # bytes: larger ones save little, as margins are a small part then
+MOST_OF_A_TILE = 500_000_000  # bytes: larger ones save little, as margins are a small part then
 STRIP_COPIES = 6  # of a row of tiles: as found, in cells of the area, saved, assembled to bands
 DRAWN_POINT = 600  # bytes of a point from its proposal to the written file, without the network
 
