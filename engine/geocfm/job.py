@@ -30,8 +30,8 @@ DEVICE = r"^(auto|cpu|cuda(:\d+)?|mps)$"
 MOST_CELLS = 1_000_000  # along a side
 MOST_STEPS = 100_000_000
 BASELINE_NAMES = (
-    *("uniform", "global-kde", "poisson-lr", "rf", "gbdt", "unet-seg", "ocsvm", "retrieval-kde"),
-    *("unet-density", "ipp"),
+    *("uniform", "global-kde", "poisson-lr", "rf", "rf-paper", "gbdt", "gbdt-paper", "unet-seg"),
+    *("ocsvm", "retrieval-kde", "unet-density", "ipp"),
 )
 USUAL_BASELINES = ("rf", "ipp")  # what other tools offer: a random forest, and Maxent's equal
 AUTO, ALL, NONE = "auto", "all", "none"  # words that stand for baselines

@@ -100,7 +100,7 @@ def test_what_was_chosen_is_told(done: Path) -> None:
     methods = {key: result["method"] for key, result in content["methods"].items()}
     caps = {"per_positive": 3, "least_of_an_image": 50, "most_in_all": 400_000}
     assert methods["poisson-lr"]["pseudo_negatives"] == caps
-    assert methods["gbdt"]["pseudo_negatives"] == {**caps, "least_of_an_image": 100}
+    assert methods["gbdt-paper"]["pseudo_negatives"] == {**caps, "least_of_an_image": 100}
     assert methods["ipp"]["most_features"] == 400
     assert methods["ipp"]["tolerance"] == 1e-6
     assert methods["uniform"]["least_score_of_mean"] == 1e-6

@@ -7,7 +7,7 @@ occurrences lie, which is what a density given the window says.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -73,7 +73,7 @@ def likelihoods(region: Region, log_density: LogDensity, stage: Stage) -> dict[s
         nll, even = np.zeros(len(region.points)), np.zeros(len(region.points))
         left_out = 0
         for window in chosen:
-            image = read_image(region, window)
+            image = _as_learned(region, window)
             logs = log_density(image)
             known = np.isfinite(logs)  # a flow may have no mass on a window
             left_out += not known.all()
@@ -86,6 +86,15 @@ def likelihoods(region: Region, log_density: LogDensity, stage: Stage) -> dict[s
         if count.any():
             found[role] = _mean(region, nll, even, count, len(chosen) - left_out, left_out)
     return found
+
+
+def _as_learned(region: Region, window: Window) -> Image:
+    """A window whose occurrences lie where a model is shown them: exactly, or in their cells."""
+    image = read_image(region, window)
+    if region.settings.positions == "exact":
+        return image
+    spread = np.random.default_rng([window.row, window.col]).random(image.points.shape)
+    return replace(image, points=np.floor(image.points) + spread)
 
 
 def _mean(

@@ -11,9 +11,9 @@ import torch
 from geocfm.data.image import Image
 from geocfm.errors import UserError
 from geocfm.evaluation.baselines import BASELINES, Baseline, Effort, draw_from
-from geocfm.evaluation.baselines.base import normalised
+from geocfm.evaluation.baselines.base import normalised, occurrence_counts
 from geocfm.evaluation.baselines.cells import Reservoir, pseudo_negatives
-from geocfm.evaluation.baselines.pixels import OneClass, PoissonLR, RandomForest
+from geocfm.evaluation.baselines.pixels import OneClass, PaperForest, PoissonLR, RandomForest
 from geocfm.evaluation.baselines.poisson_process import PoissonProcess
 from geocfm.evaluation.baselines.spatial import BANDWIDTH, GlobalKDE, RetrievalKDE
 from geocfm.events import JsonSink, Reporter
@@ -25,7 +25,7 @@ from scipy.stats import chisquare, gaussian_kde
 from sklearn.ensemble import RandomForestClassifier
 
 CLASSICAL = [name for name in BASELINES if not name.startswith("unet")]
-LEARNING_CELLS = ("poisson-lr", "rf", "gbdt", "ocsvm", "ipp")
+LEARNING_CELLS = ("poisson-lr", "rf", "rf-paper", "gbdt", "gbdt-paper", "ocsvm", "ipp")
 SIZE = 48
 
 
@@ -81,7 +81,7 @@ def log_score(density: NDArray[np.float64], image: Image) -> float:
 
 def test_the_registry_holds_what_jobs_may_name() -> None:
     assert set(BASELINES) == set(BASELINE_NAMES)
-    assert len({kind.title for kind in BASELINES.values()}) == len(BASELINES) == 10
+    assert len({kind.title for kind in BASELINES.values()}) == len(BASELINES) == 12
 
 
 @pytest.mark.parametrize("name", CLASSICAL)
@@ -132,7 +132,7 @@ def test_one_class_scores_are_shifted_by_the_least_of_an_image(images: Images) -
     assert machine.scores(part) == pytest.approx(scores[:20])
 
 
-@pytest.mark.parametrize("name", ["poisson-lr", "rf", "ocsvm", "ipp"])  # GBDT takes RF's cells
+@pytest.mark.parametrize("name", ["poisson-lr", "rf", "rf-paper", "ocsvm", "ipp"])  # GBDT takes RF's cells
 def test_the_same_seed_gives_the_same_density(
     images: Images, fitted: dict[str, Baseline], name: str
 ) -> None:
@@ -181,20 +181,20 @@ def test_caps_on_pseudo_negatives() -> None:
     image = make_image(4, points=400)
     few = Image(image.channels, image.footprint, image.points[:2])
     cells = int(image.footprint.sum())
-    for least in (PoissonLR.least_negatives, RandomForest.least_negatives):
+    for least in (PoissonLR.least_negatives, PaperForest.least_negatives):
         positive, negative = pseudo_negatives(image, least, generator)
         assert positive.sum() < 400  # some cells hold several
         assert negative.sum() == min(cells - positive.sum(), 3 * positive.sum())
         assert not (positive & negative).any()
         assert image.footprint[negative].all()
         assert pseudo_negatives(few, least, generator)[1].sum() == least
-    assert (PoissonLR.least_negatives, RandomForest.least_negatives) == (50, 100)
+    assert (PoissonLR.least_negatives, PaperForest.least_negatives) == (50, 100)
     full = Image(few.channels[:, :3, :5], few.footprint[:3, :5], np.array([[0.5, 0.5]]))
     assert pseudo_negatives(full, 50, generator)[1].sum() == 14  # all there are
 
 
 def test_a_forest_grown_in_steps_is_the_forest(images: Images) -> None:
-    baseline = RandomForest()
+    baseline = PaperForest()
     baseline.fit(images, effort(seed=9))
     generator = np.random.default_rng(9)
     pairs = [pseudo_negatives(image, 100, generator) for image in images.images]
@@ -215,6 +215,28 @@ def test_a_forest_grown_in_steps_is_the_forest(images: Images) -> None:
     image = make_image(53)
     expected = forest.predict_proba(image.channels[:, image.footprint].T)[:, 1]
     assert np.allclose(baseline.scores(image)[image.footprint], expected, atol=1e-12)
+
+
+def test_the_background_is_like_the_ground_that_is_mapped(images: Images) -> None:
+    baseline = RandomForest()
+    baseline.fit(images, effort(seed=9))
+    positive = [occurrence_counts(image) > 0 for image in images.images]
+    found = [image.channels[:, p].T for image, p in zip(images.images, positive, strict=True)]
+    ground = np.concatenate([i.channels[:, i.footprint].T for i in images.images])
+    positives = sum(map(len, found))
+    assert 10_000 < len(ground)
+    reservoir = Reservoir(400_000, np.random.default_rng(9))
+    reservoir.add(ground)
+    background = np.random.default_rng(9).permutation(reservoir.rows())[:10_000]
+    rows = np.concatenate([*found, background])
+    forest = RandomForestClassifier(
+        n_estimators=200, min_samples_leaf=20, class_weight="balanced", random_state=42
+    ).fit(rows, np.arange(len(rows)) < positives)
+    image = make_image(53)
+    chance = forest.predict_proba(image.channels[:, image.footprint].T)[:, 1]
+    assert np.allclose(
+        baseline.scores(image)[image.footprint], chance / (1 - chance.clip(max=0.999)), rtol=1e-9
+    )
 
 
 def test_the_process_recovers_a_log_linear_intensity() -> None:

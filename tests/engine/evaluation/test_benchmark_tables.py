@@ -157,7 +157,7 @@ def test_in_the_terminal_nothing_is_cut_off(width: int) -> None:
 
 
 def test_every_method_stands_in_one_group() -> None:
-    assert len(METHODS) == len(set(METHODS)) == 14
+    assert len(METHODS) == len(set(METHODS)) == 16
     assert set(paper.SYNTHETIC) <= set(METHODS)
     assert [key for keys in GROUPS.values() for key in keys][:8] == list(paper.SYNTHETIC)[:8]
 

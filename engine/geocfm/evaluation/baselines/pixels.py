@@ -1,4 +1,8 @@
-"""Baselines that learn from the values of single cells (paper, appendix "Baseline Details")."""
+"""Baselines that learn from the values of single cells.
+
+Some as the paper has them (appendix "Baseline Details"), with a few negatives from every image; and
+trees as a good practitioner fits them.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +36,11 @@ from geocfm.evaluation.baselines.cells import (
 from geocfm.events import Stage
 
 MOST_NEGATIVES = 400_000  # of all images together; the paper's own are fewer
+BACKGROUND_PER_POSITIVE, LEAST_BACKGROUND = 10, 10_000  # cells, if there are so many
 TREES = 200
+LEAF = 20  # cells, at least
+SLOWLY, LEAVES = 0.05, 15  # of boosted trees: the learning rate, and leaves of a tree
+SUREST = 0.999  # chance of an occurrence, beyond which odds say no more
 GROWN_AT_ONCE, BOOSTED_AT_ONCE = 10, 40  # boosting looks at all its trees again each time
 TREE_SEED = 42  # the paper's, whatever the seed of the run
 MOST_VECTORS = 5_000  # of the one-class machine, which compares every cell with each
@@ -123,10 +131,10 @@ class PoissonLR(PseudoNegativeBaseline):
         return LogisticRegression(**self.chosen()).fit(rows, positive)
 
 
-class RandomForest(PseudoNegativeBaseline):
+class PaperForest(PseudoNegativeBaseline):
     """A forest of 200 trees of depth 15."""
 
-    title: ClassVar[str] = "Random Forest"
+    title: ClassVar[str] = "Random Forest (paper)"
     least_negatives: ClassVar[int] = 100
 
     def chosen(self) -> dict[str, Any]:
@@ -151,10 +159,10 @@ class RandomForest(PseudoNegativeBaseline):
         return _grow(forest, "n_estimators", GROWN_AT_ONCE, rows, positive, weight, stage)
 
 
-class GBDT(PseudoNegativeBaseline):
+class PaperGBDT(PseudoNegativeBaseline):
     """Gradient-boosted trees on histograms."""
 
-    title: ClassVar[str] = "GBDT"
+    title: ClassVar[str] = "GBDT (paper)"
     least_negatives: ClassVar[int] = 100
 
     def chosen(self) -> dict[str, Any]:
@@ -172,6 +180,111 @@ class GBDT(PseudoNegativeBaseline):
             learning_rate=0.1, early_stopping=False, random_state=effort.seed, warm_start=True
         )
         weight = compute_sample_weight("balanced", positive)
+        stage = effort.reporter.stage(f"Fitting {self.title}")
+        return _grow(boosted, "max_iter", BOOSTED_AT_ONCE, rows, positive, weight, stage)
+
+
+class BackgroundBaseline(CellBaseline):
+    """A classifier of cells with an occurrence against a background drawn evenly from all cells.
+
+    As a good practitioner fits it: the background is like the ground that is mapped, each piece of
+    it by its size, and leaves hold enough cells for a share to mean something.
+    """
+
+    @abstractmethod
+    def chosen(self) -> dict[str, Any]:
+        """What was chosen for the classifier."""
+
+    def settings(self) -> dict[str, object]:
+        """The classifier's, and how many cells it learns from."""
+        background = {"per_positive": BACKGROUND_PER_POSITIVE, "least": LEAST_BACKGROUND}
+        return {**self.chosen(), "background": background}
+
+    @abstractmethod
+    def classify(
+        self, rows: Rows, positive: NDArray[np.bool_], weight: NDArray[np.float64], effort: Effort
+    ) -> Any:
+        """A classifier fitted on rows (N, C), whether each holds an occurrence, and its weight."""
+
+    def fit(self, images: TrainingImages, effort: Effort) -> None:
+        """Gather cells image by image, then learn; both classes weigh alike."""
+        background = Reservoir(MOST_NEGATIVES, np.random.default_rng(effort.seed))
+        found: list[Rows] = []
+        for image in one_by_one(images, effort.reporter):
+            found.append(cell_rows(image, occurrence_counts(image) > 0))
+            background.add(cell_rows(image, image.footprint))
+        positives = sum(map(len, found))
+        if not positives:
+            raise nothing_to_learn(self.title)
+        asked = max(BACKGROUND_PER_POSITIVE * positives, LEAST_BACKGROUND)
+        others = np.random.default_rng(effort.seed).permutation(background.rows())[:asked]
+        rows = np.concatenate([*found, others])
+        positive = np.arange(len(rows)) < positives
+        weight = compute_sample_weight("balanced", positive)
+        self._classifier = self.classify(rows, positive, weight, effort)
+
+    def score_rows(self, rows: Rows) -> NDArray[np.float64]:
+        """Odds of the positive class: the intensity, but for a factor."""
+        chance = np.asarray(self._classifier.predict_proba(rows)[:, 1], np.float64)
+        return chance / (1 - chance.clip(max=SUREST))
+
+
+class RandomForest(BackgroundBaseline):
+    """A forest of 200 trees, each grown until its leaves hold twenty cells."""
+
+    title: ClassVar[str] = "Random Forest"
+
+    def chosen(self) -> dict[str, Any]:
+        """Trees as deep as the leaves let them be."""
+        return {
+            "trees": TREES,
+            "min_samples_leaf": LEAF,
+            "class_weight": "balanced",
+            "random_state": TREE_SEED,
+        }
+
+    def classify(
+        self, rows: Rows, positive: NDArray[np.bool_], weight: NDArray[np.float64], effort: Effort
+    ) -> Any:
+        """Trees are added a few at a time, which gives the same forest as all at once."""
+        forest = RandomForestClassifier(
+            min_samples_leaf=LEAF,
+            random_state=TREE_SEED,
+            warm_start=True,
+            n_jobs=torch.get_num_threads(),
+        )
+        stage = effort.reporter.stage(f"Fitting {self.title}")
+        return _grow(forest, "n_estimators", GROWN_AT_ONCE, rows, positive, weight, stage)
+
+
+class GBDT(BackgroundBaseline):
+    """Gradient-boosted trees on histograms, slowly learned."""
+
+    title: ClassVar[str] = "GBDT"
+
+    def chosen(self) -> dict[str, Any]:
+        """Small steps and small trees."""
+        return {
+            "iterations": TREES,
+            "learning_rate": SLOWLY,
+            "max_leaf_nodes": LEAVES,
+            "min_samples_leaf": LEAF,
+            "class_weight": "balanced",
+            "early_stopping": False,
+        }
+
+    def classify(
+        self, rows: Rows, positive: NDArray[np.bool_], weight: NDArray[np.float64], effort: Effort
+    ) -> Any:
+        """200 iterations without early stopping."""
+        boosted = HistGradientBoostingClassifier(
+            learning_rate=SLOWLY,
+            max_leaf_nodes=LEAVES,
+            min_samples_leaf=LEAF,
+            early_stopping=False,
+            random_state=effort.seed,
+            warm_start=True,
+        )
         stage = effort.reporter.stage(f"Fitting {self.title}")
         return _grow(boosted, "max_iter", BOOSTED_AT_ONCE, rows, positive, weight, stage)
 

@@ -26,10 +26,11 @@ HEAD = "geocfm-head"
 """The density head of GeoCFM's network, drawn from directly: another estimator than its flow."""
 
 GROUPS: dict[str, tuple[str, ...]] = {
-    "pseudo-negative score maps": ("unet-seg", "gbdt", "rf", "poisson-lr"),
+    "pseudo-negative score maps": ("unet-seg", "gbdt-paper", "rf-paper", "poisson-lr"),
     "one class, and retrieval": ("ocsvm", "retrieval-kde"),
     "blind to the image": ("global-kde", "uniform"),
-    "positive-only, not in the paper": ("unet-density", "ipp"),
+    "against a background of all cells, not in the paper": ("gbdt", "rf", "ipp"),
+    "positive-only, not in the paper": ("unet-density",),
     "flow matching, and the density head that it is anchored on": ("geocfm", HEAD),
     "what happened; what can be known": ORACLES,
 }
