@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from geocfm.job import (
     BASELINE_NAMES,
@@ -24,8 +24,8 @@ BenchmarkPreset = Literal["quick", "full", "paper-synthetic"]
 Variants = Annotated[
     Literal["default", "all"],
     Field(
-        description="all: GeoCFM trained with either ground counted as searched, each with and "
-        "without the process of single cells."
+        description="all: GeoCFM trained with either ground counted as searched, each from an even "
+        "density, a process of single cells, and a stack of that and a forest."
     ),
 ]
 
@@ -65,6 +65,14 @@ class MosaicJob(WritingJob):
 class FoldsJob(LearningJob, WritingJob):
     """Cross-validate GeoCFM and other methods on a region, on the same folds of tiles."""
 
+    column: str | None = Field(
+        None,
+        description="A column of the occurrences: those with each of --values in it are a study of "
+        "their own, and all studies are judged together, on the same tiles.",
+    )
+    values: str | None = Field(
+        None, description="Words in that column, such as gold,copper, separated by commas."
+    )
     folds: int = Field(5, ge=2, le=20, description="How many groups of tiles.")
     ensemble: int = Field(1, ge=1, le=20, description="Networks of GeoCFM in each fold.")
     minutes: float | None = Field(
@@ -80,7 +88,20 @@ class FoldsJob(LearningJob, WritingJob):
     variants: Variants = "default"
     seed: int = Field(1, ge=0, lt=2**63, description="Same seed, same result.")
     device: str = Field("auto", pattern=DEVICE, description="auto, cpu, cuda, cuda:1 or mps.")
-    out: FileName = Field(description="The folder for the maps and the table.")
+    out: FileName = Field(description="The folder for the table and its figures.")
+
+    @model_validator(mode="after")
+    def _values_of_a_column(self) -> FoldsJob:
+        if (self.column is None) != (self.values is None):
+            raise ValueError("--column and --values belong together: give both or none.")
+        return self
+
+    def studies(self) -> dict[str, list[str]]:
+        """What is studied, with the filters of its occurrences."""
+        if self.column is None or self.values is None:
+            return {"": self.where}
+        words = [word for part in self.values.split(",") if (word := part.strip())]
+        return {word: [*self.where, f"{self.column} ~ {word}"] for word in words}
 
 
 class SyntheticBenchmarkJob(WritingJob):

@@ -10,13 +10,19 @@ import pytest
 from geocfm.model.checkpoint import load_card
 from small_data import TINY_NETWORK, SmallRegion, run_geocfm
 
+GROUNDS = {"window": "windows with occurrences", "region": "all training tiles"}
+STARTS = {"even": "nothing", "process": "a process", "stack": "a stack"}
 VARIANTS = [
-    "GeoCFM, windows with occurrences searched, without process",
-    "GeoCFM, windows with occurrences searched, with process",
-    "GeoCFM, all training tiles searched, without process",
-    "GeoCFM, all training tiles searched, with process",
+    f"GeoCFM, {ground} searched, from {start}"
+    for ground in GROUNDS.values()
+    for start in STARTS.values()
 ]
-METHODS = [*VARIANTS, "Poisson process", "Uniform"]
+PARTS = {
+    "process": "its process of single cells alone",
+    "forest": "its forest of single cells alone",
+    "start": "what it begins with: both",
+}
+METHODS = [*VARIANTS, *PARTS.values(), "Poisson process", "Uniform"]
 TRUTHS = {"intensity": "the truth", "bayes": "what can be known"}
 
 
@@ -38,24 +44,45 @@ def test_methods_are_cross_validated_on_the_same_occurrences(
         timeout=300,
     )
     assert done.returncode == 0, done.stdout + done.stderr
-    found = json.loads((out / "folds.json").read_text())
-    best = found["geocfm_best_iterations"]
-    assert list(best) == VARIANTS
-    assert {len(steps) for steps in best.values()} == {2 * 2}  # networks of both folds
-    assert found["Uniform"]["captured"]["area"] == pytest.approx(0.5)
+    found = json.loads((out / "folds.json").read_text())["studies"][""]
+    assert set(found) == set(METHODS)
+    assert found["Uniform"]["scores"] == pytest.approx(
+        {"area": 0.5, "0.05": 0.05, "0.1": 0.1, "nats": 0.0}, abs=1e-6
+    )
     for method in METHODS:
-        captured, lead = found[method]["captured"], found[method]["first_less_this"]
-        assert captured["0.05"] <= captured["0.1"] <= captured["0.2"]
-        for key, value in captured.items():
-            assert 0 <= value <= 1
-            difference = found[METHODS[0]]["captured"][key] - value
+        scores, lead = found[method]["scores"], found[method]["first_less_this"]
+        assert 0 <= scores["0.05"] <= scores["0.1"] <= 1
+        for key, value in scores.items():
+            difference = found[VARIANTS[0]]["scores"][key] - value
             assert lead[key]["difference"] == pytest.approx(difference)
-            assert lead[key]["low"] <= lead[key]["difference"] <= lead[key]["high"]
-    assert rows_of((out / "folds.md").read_text()) == [*METHODS, "chance"]
-    area = {method: found[method]["captured"]["area"] for method in METHODS}
-    for without, begun in (VARIANTS[:2], VARIANTS[2:]):
-        assert area[without] != area[begun]  # each is another map
+            assert lead[key]["low"] <= lead[key]["high"]
+    assert set(rows_of((out / "folds.md").read_text())) == {*METHODS, "chance"}
+    area = {method: found[method]["scores"]["area"] for method in METHODS}
+    for first in (0, 3):
+        assert len({area[variant] for variant in VARIANTS[first : first + 3]}) == 3
     assert {path.name for path in out.iterdir()} == {"folds.json", "folds.md"}
+
+
+def test_commodities_are_studied_one_by_one_and_together(
+    small_region: SmallRegion, tmp_path: Path
+) -> None:
+    out = tmp_path / "folds"
+    command = (
+        *("benchmark", "folds", *small_region.raster_options),
+        *("--occurrences", small_region.occurrences, *TINY_NETWORK, "--folds", 2),
+        *("--set", "network.start=process", "--iterations", 2, "--baselines", "uniform"),
+        *("--column", "commodity", "--values", "gold,copper"),
+        *("--out", out),
+    )
+    done = run_geocfm(*command, timeout=300)
+    assert done.returncode == 0, done.stdout + done.stderr
+    found = json.loads((out / "folds.json").read_text())["studies"]
+    assert list(found) == ["gold", "copper"]
+    methods = ["GeoCFM", PARTS["process"], "Uniform"]
+    assert all(set(study) == set(methods) for study in found.values())
+    rows = rows_of((out / "folds.md").read_text())
+    assert rows == [*methods, "chance"] * (len(found) + 1)
+    assert "all 2 together" in (out / "folds.md").read_text()
 
 
 def test_variants_of_a_preset_that_has_none_are_refused(
@@ -109,11 +136,12 @@ def test_variants_are_held_against_the_truth(tmp_path: Path) -> None:
     for truth in TRUTHS:
         scores = {score["title"]: score for score in found[truth]}
         assert list(scores) == VARIANTS
-        for without, begun in (VARIANTS[:2], VARIANTS[2:]):
+        for first in (0, 3):
+            without, *begun = VARIANTS[first : first + 3]
             # what single cells let one expect tells rich ground from poor without any training
-            assert scores[begun]["kl"] < 0.9 * scores[without]["kl"]
-    grounds, processes = ["window", "window", "region", "region"], [False, True] * 2
-    for number, (ground, process) in enumerate(zip(grounds, processes, strict=True)):
+            assert all(scores[one]["kl"] < 0.9 * scores[without]["kl"] for one in begun)
+    expected = [(ground, start) for ground in GROUNDS for start in STARTS]
+    for number, (ground, start) in enumerate(expected):
         settings = load_card(out / f"model{number or ''}.safetensors").settings
         assert settings.training.ground == ground
-        assert settings.network.process is process
+        assert settings.network.start == start

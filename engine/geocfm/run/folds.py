@@ -32,8 +32,14 @@ from geocfm.model.settings import Settings
 from geocfm.run.needs import ensure_mapping_fits
 from geocfm.training.members import ensemble_of, fit_member
 from geocfm.training.resume import Snapshot
+from geocfm.training.shrink import with_share
 
 REPORTED_SHARE = 0.1  # of the area
+PARTS = {
+    "process": "its process of single cells alone",
+    "forest": "its forest of single cells alone",
+    "start": "what it begins with: both",
+}
 OUT_OF_FOLD = (
     "Out-of-fold map: each tile by a model that was trained without it. Density relative to the "
     "mean of the region, as in a map."
@@ -47,6 +53,7 @@ class CrossValidation:
     raw: RawMap
     rates: RateCurve | None
     best_iterations: tuple[int, ...]
+    parts: dict[str, RawMap]  # of what the networks begin with, by title; if they were asked for
 
     @property
     def iterations(self) -> int:
@@ -93,6 +100,8 @@ def cross_validate(
     device: torch.device,
     folder: Path,
     reporter: Reporter,
+    *,
+    with_parts: bool = False,
 ) -> CrossValidation:
     """Train on all folds but one, map that one, and so with each; put the maps together.
 
@@ -101,6 +110,7 @@ def cross_validate(
     splits = folds_of(region, folds)
     best: list[int] = []
     maps: list[RawMap] = []
+    begun: dict[str, list[RawMap]] = {}
     for number, split in enumerate(splits):
         fold = region.with_split(split)
         own = folder / f"fold-{number + 1}"
@@ -115,8 +125,30 @@ def cross_validate(
             networks.append(_network(snapshot, described, device))
         checkpoint = Checkpoint(tuple(networks), card(fold, snapshot))
         maps.append(_map(checkpoint, fold, seed, own, device, reporter, number + 1))
+        if with_parts and settings.network.begins:
+            parts = PARTS if settings.network.start == "stack" else {"process": PARTS["process"]}
+            for name, title in parts.items():
+                part = _part(checkpoint, name)
+                place = own / name
+                raw = _map(part, fold, seed, place, device, reporter, number + 1)
+                begun.setdefault(title, []).append(raw)
     raw = out_of_fold(folder / "folds.tif", region, splits, maps)
-    return CrossValidation(raw, pooled_rates(raw, region), tuple(best))
+    put_together = {
+        title: out_of_fold(folder / f"folds-{number}.tif", region, splits, made)
+        for number, (title, made) in enumerate(begun.items())
+    }
+    return CrossValidation(raw, pooled_rates(raw, region), tuple(best), put_together)
+
+
+def _part(checkpoint: Checkpoint, name: str) -> Checkpoint:
+    """What the networks begin with, as a model of one network that corrects nothing."""
+    first = checkpoint.network
+    network = VelocityNetwork(checkpoint.card.channels, first.settings)
+    network.load_state_dict(with_share(first.state_dict(), 0.0))
+    if name != "start":
+        network.start.shares.copy_(torch.tensor([1.0, 0.0] if name == "process" else [0.0, 1.0]))
+    card = checkpoint.card.model_copy(update={"others": []})
+    return Checkpoint((network.eval().requires_grad_(False),), card)
 
 
 def read_pooled_rates(figures: Path, card: ModelCard) -> RateCurve | None:

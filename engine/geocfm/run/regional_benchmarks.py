@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Callable
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
@@ -18,11 +19,16 @@ from geocfm.data.preflight import Preflight, inspect_region
 from geocfm.data.region import Region
 from geocfm.data.split import Split
 from geocfm.evaluation.baselines import BASELINES, Effort
+from geocfm.evaluation.benchmark.fold_scores import (
+    KEYS,
+    SHARES,
+    FoldScores,
+    common,
+    lead,
+    means,
+)
 from geocfm.evaluation.benchmark.mosaics import MosaicScore, held_out_cells, score_map
 from geocfm.evaluation.benchmark.tables import Cell, Group, Row, Table
-from geocfm.evaluation.capture import REPORTED_SHARES
-from geocfm.evaluation.comparison import Difference, paired_difference
-from geocfm.evaluation.evaluate import Evaluation
 from geocfm.evaluation.region_baselines import BaselineDensities, RegionImages
 from geocfm.events import Reporter
 from geocfm.geo.grid import Grid, Window
@@ -41,16 +47,16 @@ from geocfm.run.workplace import Workplace
 from geocfm.training.members import with_start
 from geocfm.training.resume import Snapshot
 
-SHARES = REPORTED_SHARES[1:]  # of the area: 5, 10 and 20 %
 FLOW, FLOW_TITLE = "geocfm", "GeoCFM"
 GROUNDS = {"window": "windows with occurrences", "region": "all training tiles"}
+STARTS = {"even": "nothing", "process": "a process", "stack": "a stack"}
 VARIANTS: dict[str, list[str]] = {
-    f"{said} searched, {'with' if process else 'without'} process": [
+    f"{said} searched, from {begins}": [
         f"training.ground={ground}",
-        f"network.process={str(process).lower()}",
+        f"network.start={start}",
     ]
     for ground, said in GROUNDS.items()
-    for process in (False, True)
+    for start, begins in STARTS.items()
 }
 """Settings by title: the ground that counts as searched, and what the network begins with."""
 TRUTHS = {"intensity": "the truth", "bayes": "what can be known"}  # rasters of a synthetic region
@@ -154,39 +160,80 @@ def _mosaic_table(title: str, scores: list[MosaicScore]) -> Table:
 
 def run_folds(job: FoldsJob, place: Workplace, reporter: Reporter) -> None:
     """Every method learns from the same tiles and is judged on the same others, fold by fold."""
+    found = {}
+    for number, (title, where) in enumerate(job.studies().items()):
+        if title:
+            reporter.note(f"{title}: occurrences where {' and '.join(where)}.")
+        study = job.model_copy(update={"where": where})
+        found[title] = _study(study, f"study-{number + 1}", place, reporter)
+    content = {"studies": {title: _said_of(study) for title, study in found.items()}}
+    _write(job, place, _folds_tables(found, job.folds), content, reporter)
+
+
+def _study(job: FoldsJob, home: str, place: Workplace, reporter: Reporter) -> dict[str, FoldScores]:
+    """All methods on one kind of occurrence; those that an interrupted run has finished are kept.
+
+    home: its folder in the work folder. By title; scores of occurrences that every method's map has
+    data at.
+    """
     device = choose_device(job.device)
     settings = choose_settings(job, accelerated=device.type == "cuda")
+    kept = Parts(place.folder / home / "scores")
+    scores: dict[str, FoldScores] = {}
     with open_region(job, settings, device, reporter) as region:
         found = inspect_region(region)
-        evaluations, best = {}, {}
-        for number, (title, changes) in enumerate(variants(job.variants).items()):
+        tiles = region.split.tile_of_points(region.points)
+
+        def score(key: str, out_of_fold_maps: Callable[[Path], dict[str, RawMap]]) -> None:
+            done = kept.load(key)
+            if done is None:
+                begun = time.monotonic()
+                maps = out_of_fold_maps(place.folder / home / key)
+                seconds = time.monotonic() - begun
+                done = {}
+                for name, raw in maps.items():
+                    own = FoldScores.of(evaluate_out_of_fold(raw, region), tiles, seconds)
+                    done |= {f"{name}/{what}": values for what, values in own.to_arrays().items()}
+                kept.save(key, **done)
+                place.discard_part(f"{home}/{key}")
+            for name in dict.fromkeys(key.rpartition("/")[0] for key in done):
+                scores[name] = FoldScores.from_arrays(
+                    {what: done[f"{name}/{what}"] for what in ("values", "tiles", "seconds")}
+                )
+
+        for number, (name, changes) in enumerate(variants(job.variants).items()):
             changed = with_start(
                 change_settings(settings, dict(text.split("=") for text in changes)),
                 len(region.points),
             )
-            folder = place.folder / f"{FLOW}{number or ''}"
-            own = cross_validate(
-                *(region, changed, job.folds, job.ensemble, job.seed),
-                *(partial(_card, job, changed, found, place), device, folder, reporter),
-            )
-            evaluations[title] = evaluate_out_of_fold(own.raw, region)
-            best[title] = list(own.best_iterations)
-        for name in baseline_names(job.baselines):
-            baseline = BASELINES[name]
-            maps = []
-            splits = folds_of(region, job.folds)
-            for number, split in enumerate(splits):
-                fold = region.with_split(split)
-                folder = place.folder / name / f"fold-{number + 1}"
-                effort = Effort(settings, job.seed, device, reporter, folder / "network")
-                reporter.note(f"{baseline.title}, fold {number + 1} of {job.folds}.")
-                described = _card(job, settings, found, place, fold, Snapshot({}, 0, {}))
-                maps.append(_baseline_map(name, fold, described, effort))
-            raw = out_of_fold(place.folder / name / "folds.tif", region, splits, maps)
-            evaluations[baseline.title] = evaluate_out_of_fold(raw, region)
-        table, content = _folds_table(region, evaluations, job.folds)
-    content["geocfm_best_iterations"] = best
-    _write(job, place, [table], content, reporter)
+            described = partial(_card, job, changed, found, place)
+
+            def trained(
+                folder: Path, changed: Settings = changed, card: Any = described, name: str = name
+            ) -> dict[str, RawMap]:
+                given = region, changed, job.folds, job.ensemble, job.seed, card, device, folder
+                validated = cross_validate(*given, reporter, with_parts=True)
+                return {name: validated.raw, **validated.parts}
+
+            score(f"{FLOW}{number or ''}", trained)
+        splits = folds_of(region, job.folds)
+        for key in baseline_names(job.baselines):
+
+            def fitted(folder: Path, key: str = key) -> dict[str, RawMap]:
+                maps = []
+                for number, split in enumerate(splits):
+                    fold = region.with_split(split)
+                    own = folder / f"fold-{number + 1}"
+                    effort = Effort(settings, job.seed, device, reporter, own / "network")
+                    title = BASELINES[key].title
+                    reporter.note(f"{title}, fold {number + 1} of {job.folds}.")
+                    card = _card(job, settings, found, place, fold, Snapshot({}, 0, {}))
+                    maps.append(_baseline_map(key, fold, card, effort))
+                raw = out_of_fold(folder / "folds.tif", region, splits, maps)
+                return {BASELINES[key].title: raw}
+
+            score(key, fitted)
+    return common(scores)
 
 
 def _card(
@@ -212,59 +259,70 @@ def _baseline_map(name: str, fold: Region, card: ModelCard, effort: Effort) -> R
     return write_raw_map(folder / "raw.tif", source, None, parts, stage)
 
 
-def _folds_table(
-    region: Region, evaluations: dict[str, Evaluation], folds: int
-) -> tuple[Table, dict[str, Any]]:
-    """Capture by all methods, and GeoCFM's lead with intervals by tile."""
-    tiles = region.split.tile_of_points(region.points)
-    known = np.logical_and.reduce([np.isfinite(e.densities) for e in evaluations.values()])
-    first, own = next(iter(evaluations.items()))
-    rows, content = [], {}
-    for title, evaluation in evaluations.items():
-        leads = {
-            key: paired_difference(
-                _credit(own, key, known) - _credit(evaluation, key, known), tiles[known]
-            )
-            for key in ("area", *SHARES)
-        }
-        values = {key: float(_credit(evaluation, key, known).mean()) for key in leads}
-        cells = [
-            Cell(f"{values[key]:.3f}{'' if evaluation is own else _said(leads[key])}")
-            for key in leads
-        ]
-        rows.append(Row(title, tuple(cells)))
-        content[title] = {
-            "captured": {str(key): value for key, value in values.items()},
-            "first_less_this": {str(key): lead.to_dict() for key, lead in leads.items()},
-        }
-    rows.append(Row("chance", tuple(Cell(f"{value:.3f}") for value in (0.5, *SHARES))))
+def _folds_tables(studies: dict[str, dict[str, FoldScores]], folds: int) -> list[Table]:
+    """Every study by itself, and all of them together."""
+    tables = [_folds_table(title, {title: study}, folds) for title, study in studies.items()]
+    if len(studies) > 1:
+        tables.append(_folds_table(f"all {len(studies)} together", studies, folds))
+    return tables
+
+
+def _folds_table(title: str, studies: dict[str, dict[str, FoldScores]], folds: int) -> Table:
+    """Scores of all methods, the mean over the studies, and the first one's leads."""
+    methods = {
+        name: [study[name] for study in studies.values()] for name in next(iter(studies.values()))
+    }
+    first, own = next(iter(methods.items()))
+    rows = []
+    for name, scored in methods.items():
+        ahead = lead(own, scored)
+        cells = []
+        for number, value in enumerate(means(scored)):
+            said = ""
+            if scored is not own:
+                low, high = ahead.low[number], ahead.high[number]
+                said = f" ({ahead.mean[number]:+.3f}: {low:+.3f} to {high:+.3f})"
+            cells.append(Cell(f"{value:.3f}{said}"))
+        seconds = sum(one.seconds for one in scored)
+        rows.append(Row(name, (*cells, Cell(f"{seconds:.0f}"))))
+    chance = (0.5, *SHARES, 0.0)
+    rows.append(Row("chance", (*(Cell(f"{value:.3f}") for value in chance), Cell("0"))))
     headings = (
-        "method",
-        "capture area ↑",
+        *("method", "capture area ↑"),
         *(f"in {100 * share:.0f} % of the area ↑" for share in SHARES),
+        *("nats over an even density ↑", "seconds"),
     )
+    counts = [len(study[first].tiles) for study in studies.values()]
+    tiles = np.unique(np.concatenate([study[first].tiles for study in studies.values()]))
     notes = (
-        f"{int(known.sum())} occurrences on {len(np.unique(tiles[known]))} of "
-        f"{region.split.roles.size} tiles, {folds} folds; every tile is mapped by methods that "
-        "have not seen it.",
-        f"In parentheses the lead of {first} over the method, with its 95 % interval by tiles.",
+        f"{sum(counts)} occurrences on {len(tiles)} tiles, {folds} folds; every tile is mapped by "
+        "methods that have not seen it.",
+        f"In parentheses the lead of {first} over the method, with its 95 % interval by tiles"
+        f"{' that all share' if len(studies) > 1 else ''}.",
     )
-    title = "Cross-validation by tiles"
-    return Table(title, headings, (Group("", tuple(rows)),), notes), content
+    about = f": {title}" if title else ""
+    return Table(f"Cross-validation by tiles{about}", headings, (Group("", tuple(rows)),), notes)
 
 
-def _credit(
-    evaluation: Evaluation, key: str | float, known: NDArray[np.bool_]
-) -> NDArray[np.float64]:
-    """What each occurrence adds to the area under the curve, or to the capture in a share."""
-    densities = evaluation.densities[known]
-    if isinstance(key, str):
-        return evaluation.test.outranked(densities)
-    return evaluation.test.credit(densities, key)
-
-
-def _said(lead: Difference) -> str:
-    return f" ({lead.difference:+.3f}: {lead.low:+.3f} to {lead.high:+.3f})"
+def _said_of(study: dict[str, FoldScores]) -> dict[str, Any]:
+    """The same as figures."""
+    first = next(iter(study.values()))
+    found = {}
+    for name, scored in study.items():
+        ahead = lead([first], [scored])
+        found[name] = {
+            "occurrences": len(scored.tiles),
+            "seconds": scored.seconds,
+            "scores": dict(zip(KEYS, means([scored]).tolist(), strict=True)),
+            "first_less_this": {
+                key: {"difference": mean, "low": low, "high": high}
+                for key, mean, low, high in zip(
+                    *(KEYS, ahead.mean.tolist(), ahead.low.tolist(), ahead.high.tolist()),
+                    strict=True,
+                )
+            },
+        }
+    return found
 
 
 def _write(

@@ -31,7 +31,7 @@ _names = "|".join(map(re.escape, BASELINE_NAMES))
 _folder = "|".join(
     (
         r"strips(?:-[\w-]+)?|draws|baselines|folds|geocfm\d?|network|(?:fold|member)-\d+",
-        rf"maps|maps/[\w-]+|{_names}",
+        rf"maps|maps/[\w-]+|study-\d+|scores|process|forest|start|{_names}",
     )
 )
 FILES = re.compile(rf"(?:{_result}|{_state}|{_half_written})|(?:(?:{_folder})/)+(?:{_part})")
