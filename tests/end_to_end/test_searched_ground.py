@@ -17,7 +17,7 @@ REGION = "Searched ground: all training tiles count as evenly searched"
 AROUND = "Searched ground: only the 32 cells around known occurrences count as evenly searched"
 BEGUN_WITH = "corrects a Poisson process of single cells, for which all training tiles count"
 REMEDY = "a model trained with --positive-only does not do this"
-WITH, WITHOUT = (("--set", f"network.process={process}") for process in ("true", "false"))
+WITH, WITHOUT = (("--set", f"network.start={start}") for start in ("process", "even"))
 
 
 def training(region: SmallRegion, out: Path, *more: object) -> list[object]:
@@ -28,23 +28,23 @@ def training(region: SmallRegion, out: Path, *more: object) -> list[object]:
 
 
 @pytest.mark.parametrize(
-    ("options", "ground", "process", "words"),
+    ("options", "ground", "start", "words"),
     [
-        (("--ground", "region", *WITH), "region", True, (REGION, REMEDY)),
-        (("--ground", "region", *WITHOUT), "region", False, (REGION, REMEDY)),
-        (("--ground", "window", *WITH), "window", True, (BEGUN_WITH, REMEDY)),
-        (("--ground", "window", *WITHOUT), "window", False, (AROUND,)),
-        (("--positive-only",), "window", False, (AROUND,)),
-        (("--positive-only", "--ground", "window"), "window", False, (AROUND,)),
-        (("--positive-only", *WITH), "window", False, (AROUND,)),
-        (("--set", "training.ground=region", *WITH), "region", True, (REGION, REMEDY)),
+        (("--ground", "region", *WITH), "region", "process", (REGION, REMEDY)),
+        (("--ground", "region", *WITHOUT), "region", "even", (REGION, REMEDY)),
+        (("--ground", "window", *WITH), "window", "process", (BEGUN_WITH, REMEDY)),
+        (("--ground", "window", *WITHOUT), "window", "even", (AROUND,)),
+        (("--positive-only",), "window", "even", (AROUND,)),
+        (("--positive-only", "--ground", "window"), "window", "even", (AROUND,)),
+        (("--positive-only", *WITH), "window", "even", (AROUND,)),
+        (("--set", "training.ground=region", *WITH), "region", "process", (REGION, REMEDY)),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, tuple) else None,
 )
 def test_the_card_and_the_report_tell_which_ground_counted_as_searched(
     options: tuple[str, ...],
     ground: str,
-    process: bool,
+    start: str,
     words: tuple[str, ...],
     geocfm: Geocfm,
     small_region: SmallRegion,
@@ -56,7 +56,7 @@ def test_the_card_and_the_report_tell_which_ground_counted_as_searched(
     events = json_lines(geocfm("info", out, "--json").stdout)
     (model,) = [e["content"] for e in events if e["event"] == "report"]
     assert model["settings"]["training"]["ground"] == ground
-    assert model["settings"]["network"]["process"] is process
+    assert model["settings"]["network"]["start"] == start
     (told,) = [
         e["text"] for e in events if e["event"] == "note" and e["text"].startswith("Searched")
     ]

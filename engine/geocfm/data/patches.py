@@ -27,7 +27,8 @@ class Batch:
 
     points lie in [0, 1]^2 of the P x P cells inside an image's margin; weights say how much each of
     them counts. log_shares (B,): how much of all ground a window stands for, if they are judged
-    together; none: each is by itself.
+    together; none: each is by itself. start (B, P, P): what single cells say, if not what the
+    network's own start says.
     """
 
     images: torch.Tensor
@@ -38,6 +39,7 @@ class Batch:
     image: torch.Tensor
     weights: torch.Tensor
     log_shares: torch.Tensor | None = None
+    start: torch.Tensor | None = None
 
     def to(self, device: torch.device) -> Batch:
         """The one copy between devices of a training step."""
@@ -68,13 +70,15 @@ class BatchSource(Protocol):
 @dataclass(frozen=True)
 class Example:
     """One window: channels (C, Q, Q) with its margin, footprint (P, P), points (N, 2) in [0, 1]^2,
-    weights (N,), and what share of all ground it stands for, if windows are judged together."""
+    weights (N,), what share of all ground it stands for, if windows are judged together, and what
+    single cells say of it (P, P), if not what the network's own start says."""
 
     channels: NDArray[np.float32]
     footprint: NDArray[np.bool_]
     points: NDArray[np.float64]
     weights: NDArray[np.float64]
     share: float | None = None
+    start: NDArray[np.float32] | None = None
 
     @property
     def inside(self) -> NDArray[np.float32]:
@@ -92,6 +96,7 @@ class Example:
             turn_points(self.points, symmetry),
             self.weights,
             self.share,
+            None if self.start is None else np.ascontiguousarray(turn_image(self.start, symmetry)),
         )
 
 
@@ -141,6 +146,7 @@ def make_batch(
     weights = np.tile(np.concatenate([window.weights for window in windows]), repeats)
     noise, t = _noise_and_times(len(where), settings, generator)
     shares = [window.share for window in windows if window.share is not None]
+    starts = [window.start for window in windows if window.start is not None]
     if settings.coupling == "transport":
         noise = _transported(where, noise, index)
     return Batch(
@@ -152,6 +158,7 @@ def make_batch(
         image=torch.from_numpy(index),
         weights=torch.from_numpy(weights.astype(np.float32)),
         log_shares=torch.tensor(shares).log() if len(shares) == len(windows) else None,
+        start=torch.from_numpy(np.stack(starts)) if len(starts) == len(windows) else None,
     )
 
 

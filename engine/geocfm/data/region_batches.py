@@ -7,6 +7,7 @@ that was searched, further windows anywhere on the same tiles tell what the grou
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,13 +32,27 @@ VALIDATION_WINDOWS = 48  # at most, spread evenly over those there are, and
 VALIDATION_CELLS = 48 * 128**2  # of them at most, if they are judged together
 
 
+class Start(Protocol):
+    """What single cells say of training tiles, if not what the network's own start says."""
+
+    def read(self, window: Window) -> NDArray[np.float32]:
+        """Log intensities (h, w)."""
+
+
 class RegionBatches:
     """A source of batches from windows that hold an occurrence, and from all ground if asked."""
 
     workers = 1  # a region's layers serve one reader at a time
 
-    def __init__(self, region: Region, settings: TrainingSettings, seed: int) -> None:
+    def __init__(
+        self,
+        region: Region,
+        settings: TrainingSettings,
+        seed: int,
+        start: Start | None = None,
+    ) -> None:
         self._region, self._settings, self._seed = region, settings, seed
+        self._start = start
         self._starts = region.starts["train"]
         if not len(self._starts):
             raise UserError(
@@ -50,12 +65,17 @@ class RegionBatches:
         generator = np.random.default_rng([self._seed, step])
         chosen = self._starts[generator.choice(len(self._starts), self._settings.batch)]
         windows = [self._region.window(self._moved(start, generator)) for start in chosen]
-        examples = [read_example(self._region, w, generator, self._settings) for w in windows]
+        examples = [self._read(window, generator) for window in windows]
         if self._settings.ground == "region":
             examples = self._on_all_ground(examples, "train", generator, self._settings)
         if self._settings.augment:
             examples = [example.turned(generator) for example in examples]
         return make_batch(examples, self._settings, generator)
+
+    def _read(self, window: Window, generator: np.random.Generator) -> Example:
+        """A window to learn from."""
+        example = read_example(self._region, window, generator, self._settings)
+        return example if self._start is None else replace(example, start=self._start.read(window))
 
     def _on_all_ground(
         self,
@@ -75,11 +95,17 @@ class RegionBatches:
         examples = [replace(example, share=share / (drawn + anywhere)) for example in examples]
         for start in ground[generator.choice(len(ground), self._settings.empty)]:
             window = region.window(start)
-            example = read_example(region, window, generator, training)
+            learned = training is not None
+            example = (
+                self._read(window, generator)
+                if learned
+                else read_example(region, window, generator)
+            )
             holds = (region.weights[region.inside(window)] > 0).any()
             nothing = np.zeros((0, 2)), np.zeros(0)  # its occurrences have been drawn above
             own = share / (drawn * holds + anywhere)
-            examples.append(Example(example.channels, example.footprint, *nothing, own))
+            points, weights = nothing
+            examples.append(replace(example, points=points, weights=weights, share=own))
         return examples
 
     def _moved(self, start: NDArray[np.int64], generator: np.random.Generator) -> NDArray[np.int64]:

@@ -51,6 +51,9 @@ class LayerCard(_Card):
     classes: tuple[int, ...] = ()
 
 
+_STARTS = {"process": "a Poisson process", "stack": "a Poisson process and a forest"}
+
+
 class GridCard(_Card):
     """The training grid: where, and how large a cell is."""
 
@@ -163,11 +166,11 @@ class ModelCard(_Card):
             )
         if self.settings.training.ground == "region":
             return f"Searched ground: all training tiles count as evenly searched, so {poor}"
-        if self.settings.network.process:
+        if self.settings.network.begins:
             return (
                 "Searched ground: the network learned from the surroundings of known occurrences "
-                "alone, but it corrects a Poisson process of single cells, for which all training "
-                f"tiles count as evenly searched: {poor}"
+                f"alone, but it corrects {_STARTS[str(self.settings.network.start)]} of single "
+                f"cells, for which all training tiles count as evenly searched: {poor}"
             )
         return (
             f"Searched ground: only the {self.window_size} cells around known occurrences count as "

@@ -12,10 +12,10 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from geocfm.model.anchor import Anchor, anchor_flow, make_anchor
-from geocfm.model.process import CellProcess
 from geocfm.model.score import PixelScore, log_density, make_unet
 from geocfm.model.seeding import seeded
 from geocfm.model.settings import NetworkSettings, Settings
+from geocfm.model.start import Start
 
 TIME_SCALE = 1000.0  # sinusoids of raw t in [0, 1] would be nearly constant
 LONGEST_PERIOD = 10_000.0
@@ -166,16 +166,19 @@ class VelocityNetwork(nn.Module):
             inputs += 3
         make = residual_head if settings.head == "residual" else mlp_head
         self.head = make(inputs, settings.head_width, settings.head_depth)
-        if settings.process:
-            self.process = CellProcess(channels)
+        if settings.begins:
+            self.start = Start(channels, with_forest=settings.start == "stack")
 
-    def encode(self, images: Tensor, footprints: Tensor | None = None) -> FeatureMap:
+    def encode(
+        self, images: Tensor, footprints: Tensor | None = None, start: Tensor | None = None
+    ) -> FeatureMap:
         """Geo-images (B, C, H, W) to what the points read; once per window.
 
         footprints: (B, h, w), where there is data; none: everywhere. If the images are larger, they
         show a margin around windows of h x w, which is seen and then cut off.
+        start: (B, h, w), what single cells say, if not what the network's own start says.
         """
-        levels, intensity = self.look(images)
+        levels, intensity = self._seen(images) if start is not None else self.look(images)
         if footprints is None:
             footprints = torch.ones_like(images[:, 0], dtype=torch.bool)
         height, width = footprints.shape[-2:]
@@ -184,21 +187,23 @@ class VelocityNetwork(nn.Module):
             _inside(level, margin, self.settings.stem * 2**number, (height, width))
             for number, level in enumerate(levels)
         ]
-        return self.window_map(
-            inner,
-            None if intensity is None else _inside(intensity, margin, 1, (height, width)),
-            footprints,
-        )
+        if intensity is not None:
+            intensity = _inside(intensity, margin, 1, (height, width))
+            intensity = intensity if start is None else intensity + start
+        return self.window_map(inner, intensity, footprints)
 
     def look(self, images: Tensor) -> tuple[list[Tensor], Tensor | None]:
         """Features (B, D, h, w), with those of coarser levels if the head reads them, and the log
         intensity (B, H, W) if there is a density head; both of the whole images (B, C, H, W)."""
+        levels, intensity = self._seen(images)
+        if intensity is not None and self.settings.begins:
+            intensity = intensity + self.start(images)
+        return levels, intensity
+
+    def _seen(self, images: Tensor) -> tuple[list[Tensor], Tensor | None]:
+        """The same without what single cells say."""
         levels = self.unet.pyramid(images)
-        intensity: Tensor | None = None
-        if self.settings.density:
-            intensity = self.score(levels[0], images.shape[-2:])
-            if self.settings.process:
-                intensity = intensity + self.process(images)
+        intensity = self.score(levels[0], images.shape[-2:]) if self.settings.density else None
         return (levels if self.settings.levels == "all" else levels[:1]), intensity
 
     def window_map(

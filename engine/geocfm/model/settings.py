@@ -73,10 +73,10 @@ class NetworkSettings(_Settings):
     anchor_variance: float = Field(
         1 / 6, gt=0, le=1, description="of such a cell, in its own area: how far cells blend"
     )
-    process: bool | None = Field(
-        False,
-        description="a Poisson process of single cells, which the density head corrects; none: "
-        "where few occurrences are known",
+    start: Literal["even", "process", "stack"] | None = Field(
+        "even",
+        description="what the density head corrects: an even density, a Poisson process of single "
+        "cells, or a stack of that and a forest; none: a process where few occurrences are known",
     )
 
     @model_validator(mode="after")
@@ -95,10 +95,10 @@ class NetworkSettings(_Settings):
                 "A density head tells one intensity over the whole region: set "
                 "network.norm=position, or network.density=false."
             )
-        if self.process and not self.density:
+        if self.begins and not self.density:
             raise ValueError(
-                "A density head corrects the process: set network.density=true, or "
-                "network.process=false."
+                "A density head corrects the start: set network.density=true, or "
+                "network.start=even."
             )
         if self.stem * 2**self.depth > SMALLEST_WINDOW:
             raise ValueError(
@@ -106,6 +106,11 @@ class NetworkSettings(_Settings):
                 f"may be {SMALLEST_WINDOW} at most."
             )
         return self
+
+    @property
+    def begins(self) -> bool:
+        """Whether the network begins with what single cells say."""
+        return self.start in ("process", "stack")
 
     @property
     def period(self) -> int:
@@ -297,7 +302,7 @@ PRESETS: dict[str, Settings] = {
             anchor_variance=1 / 4,
             head_width=64,
             head_depth=1,
-            process=None,
+            start=None,
         ),
         training=TrainingSettings(minutes=5, optimiser="muon", points_per_step=2048, patience=20),
         sampling=_OUR_SAMPLING,
@@ -314,7 +319,7 @@ PRESETS: dict[str, Settings] = {
             anchor_variance=1 / 4,
             head_width=256,
             head_depth=3,
-            process=None,
+            start=None,
         ),
         training=TrainingSettings(
             minutes=60, optimiser="muon", points_per_step=8192, ema=0.999, patience=20

@@ -18,7 +18,6 @@ import torch
 from geocfm.benchmark_job import FoldsJob
 from geocfm.data.preflight import Preflight, inspect_region
 from geocfm.data.region import Region, prepare_region
-from geocfm.data.region_batches import RegionBatches
 from geocfm.data.seen_cells import gather_experience
 from geocfm.data.split import TRAIN
 from geocfm.errors import Cancelled, Interrupted, UserError
@@ -64,6 +63,7 @@ from geocfm.training.members import (
     with_start,
 )
 from geocfm.training.resume import STATE, Snapshot, discard_state, load_state, save_state
+from geocfm.training.shrink import shrunk
 
 PREVIEW_DRAWS = 4
 
@@ -109,7 +109,7 @@ def _searched_ground(job: TrainJob) -> dict[str, str]:
             "does not.",
             "Leave one of them out.",
         )
-    return {"training.ground": "window", "network.process": "false"}
+    return {"training.ground": "window", "network.start": "even"}
 
 
 @dataclass(frozen=True)
@@ -248,7 +248,7 @@ def run_train(job: TrainJob, place: Workplace, reporter: Reporter) -> None:
         log_file = place.folder / "log.jsonl"
         with _open_log(log_file, place.provenance, afresh=earlier is None) as log:
             try:
-                source = RegionBatches(ensemble[0].region, settings.training, job.seed)
+                source = ensemble[0].source
                 training = settings.training
                 loss = partial(flow_loss, density_weight=training.density_weight)
                 result = train(
@@ -263,7 +263,7 @@ def run_train(job: TrainJob, place: Workplace, reporter: Reporter) -> None:
             except UserError:  # it would break down at the same step again
                 place.discard()
                 raise
-        best = result.best
+        best = shrunk(result.best, ensemble[0].network(), source, device)
         members = [best]
         for member in ensemble[1:]:
             keep(*members)  # what there is if this one is interrupted
@@ -287,7 +287,7 @@ def run_train(job: TrainJob, place: Workplace, reporter: Reporter) -> None:
         if not best.iteration:
             reporter.note(
                 "No step of the training was better than its beginning: the network adds nothing "
-                f"to {'what single cells say' if settings.network.process else 'an even density'}."
+                f"to {'what single cells say' if settings.network.begins else 'an even density'}."
             )
         try:
             report = report_on_training(

@@ -5,6 +5,8 @@ Where points have weights, these are means weighted by them.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch
 from torch import Tensor
 from torch.nn import functional
@@ -27,7 +29,7 @@ def flow_loss(
 
     The density is normalised over each window, or over all windows of the batch together.
     """
-    maps = network.encode(batch.images, batch.footprints)
+    maps = network.encode(batch.images, batch.footprints, batch.start)
 
     def velocity(position: Tensor, t: Tensor) -> Tensor:
         return network.velocity(maps, position, t, batch.image)
@@ -40,6 +42,26 @@ def flow_loss(
             logs = log_density_over_all(maps.log_intensity, batch.footprints, batch.log_shares)
         loss = loss + density_weight * likelihood_loss(logs, batch)
     return loss
+
+
+def losses_by_share(network: VelocityNetwork, batch: Batch, shares: Sequence[float]) -> list[float]:
+    """The density's loss if the network corrected its start by so large a share each time."""
+    maps = network.encode(batch.images, batch.footprints)
+    start = network.start(batch.images)
+    margin = (batch.images.shape[-1] - batch.footprints.shape[-1]) // 2
+    inner = slice(margin, margin + batch.footprints.shape[-1])
+    start = start[:, inner, inner]
+    assert maps.log_intensity is not None
+    correction = maps.log_intensity - start
+    found = []
+    for share in shares:
+        intensity = start + share * correction
+        if batch.log_shares is not None:
+            logs = log_density_over_all(intensity, batch.footprints, batch.log_shares)
+        else:
+            logs = log_density(intensity, batch.footprints)
+        found.append(likelihood_loss(logs, batch).item())
+    return found
 
 
 def log_density_over_all(log_intensity: Tensor, footprints: Tensor, log_shares: Tensor) -> Tensor:

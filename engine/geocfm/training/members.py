@@ -14,12 +14,12 @@ from geocfm.data.region_batches import RegionBatches
 from geocfm.data.split import TRAIN
 from geocfm.events import Reporter
 from geocfm.model.network import VelocityNetwork, new_network
-from geocfm.model.process import CellProcess
 from geocfm.model.settings import Settings
 from geocfm.training.fit import fit_network
 from geocfm.training.losses import flow_loss
-from geocfm.training.process import fit_process
 from geocfm.training.resume import Snapshot
+from geocfm.training.shrink import shrunk
+from geocfm.training.start import FittedStart, fit_process, fit_stack
 
 BOOTSTRAP_STREAM = 2**29  # keeps the choice of blocks apart from the noise of the steps
 FEW_OCCURRENCES = 5000  # docs/benchmarks.md, "California: what a network begins with"
@@ -30,8 +30,8 @@ SEED_STEP = 1_000_003  # between members, so that the seeds of two ensembles do 
 class Member:
     """One network of an ensemble: its number, its seed, and the region as it sees it.
 
-    process: of single cells, which all members share. It is learned from every occurrence: a choice
-    of blocks cost it more than a network (docs/benchmarks.md).
+    start: what single cells say, which all members share. It is learned from every occurrence: a
+    choice of blocks cost it more than a network (docs/benchmarks.md).
     """
 
     number: int
@@ -39,28 +39,34 @@ class Member:
     region: Region
     settings: Settings
     channels: int
-    process: CellProcess | None
+    start: FittedStart | None
 
     def network(self) -> VelocityNetwork:
         """The network before it learns."""
         network = new_network(self.channels, self.settings, self.seed)
-        if self.process is not None:
-            network.process.load_state_dict(self.process.state_dict())
+        if self.start is not None:
+            network.start.load_state_dict(self.start.start.state_dict())
         return network
+
+    @property
+    def source(self) -> RegionBatches:
+        """What it learns from."""
+        crossed = None if self.start is None else self.start.crossed
+        return RegionBatches(self.region, self.settings.training, self.seed, crossed)
 
 
 def ensemble_of(
     region: Region, settings: Settings, channels: int, count: int, seed: int
 ) -> list[Member]:
     """So many members; one alone sees the region as it is."""
-    process = None
-    if settings.network.process:
-        process = CellProcess(channels)
-        fit_process(process, region, seed)
+    start = None
+    if settings.network.begins:
+        fit = fit_stack if settings.network.start == "stack" else fit_process
+        start = fit(region, channels, seed)
     seeds = [seed + SEED_STEP * number for number in range(count)]
     seen = [region] if count == 1 else [bootstrapped(region, own) for own in seeds]
     return [
-        Member(number, own, sees, settings, channels, process)
+        Member(number, own, sees, settings, channels, start)
         for number, (own, sees) in enumerate(zip(seeds, seen, strict=True))
     ]
 
@@ -99,10 +105,10 @@ def with_start(settings: Settings, occurrences: int) -> Settings:
 
     Unless it was said: where few are known, what single cells say.
     """
-    if settings.network.process is not None:
+    if settings.network.start is not None:
         return settings
-    process = settings.network.density and occurrences < FEW_OCCURRENCES
-    network = settings.network.model_copy(update={"process": process})
+    few = settings.network.density and occurrences < FEW_OCCURRENCES
+    network = settings.network.model_copy(update={"start": "process" if few else "even"})
     return settings.model_copy(update={"network": network})
 
 
@@ -119,7 +125,7 @@ def fit_member(
     """Train a member in a folder of its own; an interrupted training goes on there."""
     training = member.settings.training
     result = fit_network(
-        RegionBatches(member.region, training, member.seed),
+        member.source,
         member.network(),
         partial(flow_loss, density_weight=training.density_weight),
         training,
@@ -129,4 +135,4 @@ def fit_member(
         folder,
         title,
     )
-    return result.best
+    return shrunk(result.best, member.network(), member.source, device)

@@ -1,9 +1,8 @@
-"""The Poisson process of single cells, found before a network learns to correct it.
+"""The Poisson process of single cells: ranks of their layers, products of those, and a ridge.
 
 Its likelihood is that of the number of occurrences in every part of the training tiles, parts
 without any included. Each occurrence counts by its weight, which is by the effort that it took to
-find it, if that is known. Without the effort the process says where people have found much, which
-is also where they have looked: it inherits the bias of exploration.
+find it, if that is known.
 """
 
 from __future__ import annotations
@@ -15,75 +14,104 @@ import torch
 from numpy.typing import NDArray
 from scipy.optimize import minimize
 
-from geocfm.data.region import Region
-from geocfm.data.split import TRAIN
-from geocfm.data.windows import blocks
 from geocfm.model.process import QUANTILES, CellProcess
+from geocfm.training.cells import Cells, Floats, Rows, nats
 
-MOST_BLOCKS = 1024  # that cells are drawn from, spread evenly over all there are
-CELLS = 60_000  # drawn from them at most
 FOR_SQUARES, FOR_PRODUCTS = 10, 80  # occurrences; as Maxent has it (Phillips & Dudik 2008)
 MOST_FEATURES = 400  # products are left out rather than make more
-RIDGE = 0.3  # half of it times the squared weights of standardised features, beside the mean log
-# likelihood of an occurrence; by trial on other commodities than those judged (docs/benchmarks.md)
+RIDGES = (1.0, 0.3, 0.1, 0.03)  # half of it times the squared weights of standardised features,
+# beside the mean log likelihood of an occurrence
+USUAL_RIDGE = 0.3  # where too few tiles hold occurrences to choose one
 ITERATIONS = 500
 LEAST_SPREAD = 0.1  # of a term: what only a hundredth of the cells tells apart has little say
 DIGITS = 4  # of a channel, whose standard deviation is about 1
-PROCESS_STREAM = 2**31 + 2  # keeps this chance apart from that of every training step
-
-Rows = NDArray[np.float32]
-Floats = NDArray[np.float64]
 
 
-@dataclass(frozen=True)
-class _Cells:
-    """Of the training tiles: a sample of all cells, and the cells and weights of occurrences."""
-
-    sample: Rows
-    in_all: float
-    present: Rows
-    weights: Floats
-
-
-def fit_process(process: CellProcess, region: Region, seed: int) -> None:
-    """Give the process its coefficients; without an occurrence that counts it stays even.
+class ProcessFit:
+    """What a process of some cells is fitted with: ranks and terms, standardised.
 
     A layer without data stands for the mean of its values, and that it is there may only speak for
     a cell. So an absent layer makes no cell richer than some value of the layer would.
     """
-    cells = _read_cells(region, seed)
-    if not len(cells.present) or not len(cells.sample):
-        return
-    presence = region.encoder.presence_channels()
-    process.presence.copy_(torch.from_numpy(presence))
-    for channel, column in enumerate(cells.sample.T):
-        if presence[channel] != channel:
-            has_data = cells.sample[:, presence[channel]] > 0 if presence[channel] >= 0 else ...
-            values, ranks = _quantiles(column[has_data])
-            process.values[channel] = torch.from_numpy(values)
-            process.ranks[channel] = torch.from_numpy(ranks)
-    _centre(process, cells.sample)
-    sample, present = (
-        process.ranked(torch.from_numpy(rows.T)).double().numpy().T
-        for rows in (cells.sample, cells.present)
-    )
-    terms = _Terms.learned(sample, presence, len(present))
-    everywhere, there = terms.of(sample), terms.of(present)
-    mean, spread = everywhere.mean(axis=0), everywhere.std(axis=0).clip(min=LEAST_SPREAD)
-    weights = _most_likely(
-        (there - mean) / spread, cells.weights, (everywhere - mean) / spread, terms.only_positive
-    )
-    weights /= spread
-    logs = everywhere @ weights
-    among = np.concatenate([logs, there @ weights])
-    complete = np.concatenate([terms.complete(sample), terms.complete(present)])
-    highest = among[complete if complete.any() else ...].max()
-    level = np.log(cells.weights.sum() / cells.in_all / np.exp(logs.clip(max=highest)).mean())
-    linear, pairs, constant = terms.form(weights)
-    process.linear.copy_(torch.from_numpy(linear))
-    process.pairs.copy_(torch.from_numpy(pairs))
-    process.intercept.fill_(float(level + constant))
-    process.highest.fill_(float(level + highest))
+
+    def __init__(self, cells: Cells, presence: NDArray[np.int64]) -> None:
+        self._cells = cells
+        self._ranks = CellProcess(len(presence))
+        self._ranks.presence.copy_(torch.from_numpy(presence))
+        for channel, column in enumerate(cells.sample.T):
+            if presence[channel] != channel:
+                beside = presence[channel]
+                has_data = cells.sample[:, beside] > 0 if beside >= 0 else ...
+                values, ranks = _quantiles(column[has_data])
+                self._ranks.values[channel] = torch.from_numpy(values)
+                self._ranks.ranks[channel] = torch.from_numpy(ranks)
+        _centre(self._ranks, cells.sample)
+        sample, present = (
+            self._ranks.ranked(torch.from_numpy(rows.T)).double().numpy().T
+            for rows in (cells.sample, cells.present)
+        )
+        self._terms = _Terms.learned(sample, presence, len(present))
+        everywhere, there = self._terms.of(sample), self._terms.of(present)
+        self._mean = mean = everywhere.mean(axis=0)
+        self._spread = everywhere.std(axis=0).clip(min=LEAST_SPREAD)
+        self._everywhere = (everywhere - mean) / self._spread
+        self._there = (there - mean) / self._spread
+        self._complete = np.concatenate(
+            [self._terms.complete(sample), self._terms.complete(present)]
+        )
+
+    def best_ridge(self) -> float:
+        """What predicts occurrences of groups of tiles that were left out, by likelihood."""
+        if self._cells.groups < 2:
+            return USUAL_RIDGE
+        found = {ridge: nats(self._cells, *self._left_out(ridge)) for ridge in RIDGES}
+        return max(found, key=found.__getitem__)
+
+    def _left_out(self, ridge: float) -> tuple[Floats, Floats]:
+        """Logs at the sample and at occurrences, each by a fit without its group of tiles."""
+        cells = self._cells
+        everywhere, there = np.empty(len(cells.sample)), np.empty(len(cells.present))
+        for group in range(cells.groups):
+            weights = self._fitted(ridge, group)
+            all_logs = self._everywhere @ weights
+            level = np.log(np.exp(all_logs - all_logs.max()).mean()) + all_logs.max()
+            for found, terms, groups in (
+                (everywhere, self._everywhere, cells.sample_group),
+                (there, self._there, cells.present_group),
+            ):
+                found[groups == group] = terms[groups == group] @ weights - level
+        return everywhere, there
+
+    def _fitted(self, ridge: float, without: int | None) -> Floats:
+        """Weights (F,) of the standardised terms, learned without a group of tiles."""
+        cells = self._cells
+        sample, present = cells.kept(without)
+        return _most_likely(
+            self._there[present],
+            cells.weights[present],
+            self._everywhere[sample],
+            self._terms.only_positive,
+            ridge,
+        )
+
+    def give(self, process: CellProcess, ridge: float, without: int | None = None) -> None:
+        """Give the process its coefficients, learned without a group of tiles."""
+        weights = self._fitted(ridge, without)
+        logs = self._everywhere @ weights
+        among = np.concatenate([logs, self._there @ weights])
+        complete = self._complete if self._complete.any() else ...
+        weights = weights / self._spread
+        # the terms were held against their means: what that took away is made up for here
+        highest = among[complete].max()
+        level = -np.log(np.exp(logs.clip(max=highest)).mean())
+        linear, pairs, constant = self._terms.form(weights)
+        shift = -float(weights @ self._mean)
+        for name in ("presence", "values", "ranks"):
+            getattr(process, name).copy_(getattr(self._ranks, name))
+        process.linear.copy_(torch.from_numpy(linear))
+        process.pairs.copy_(torch.from_numpy(pairs))
+        process.intercept.fill_(float(level + constant + shift))
+        process.highest.fill_(float(level + highest))
 
 
 def _centre(process: CellProcess, cells: Rows) -> None:
@@ -175,7 +203,11 @@ def _products(channels: int, occurrences: int) -> tuple[NDArray[np.int64], NDArr
 
 
 def _most_likely(
-    present: Floats, weights: Floats, everywhere: Floats, only_positive: NDArray[np.bool_]
+    present: Floats,
+    weights: Floats,
+    everywhere: Floats,
+    only_positive: NDArray[np.bool_],
+    ridge: float,
 ) -> Floats:
     """Weights (F,) of the features: where occurrences lie among all cells, held by the ridge."""
     mean = (weights / weights.sum()) @ present
@@ -185,8 +217,8 @@ def _most_likely(
         highest = logs.max()
         shares = np.exp(logs - highest)
         total = shares.sum()
-        value = highest + np.log(total) - mean @ values + RIDGE / 2 * values @ values
-        return value, shares @ everywhere / total - mean + RIDGE * values
+        value = highest + np.log(total) - mean @ values + ridge / 2 * values @ values
+        return value, shares @ everywhere / total - mean + ridge * values
 
     start = np.zeros(present.shape[1])
     bounds = [(0.0 if held else None, None) for held in only_positive]
@@ -198,35 +230,3 @@ def _most_likely(
         options={"maxiter": ITERATIONS},
     )
     return np.asarray(found.x)
-
-
-def _read_cells(region: Region, seed: int) -> _Cells:
-    generator = np.random.default_rng([seed, PROCESS_STREAM])
-    tiles = [tile for tile, role in region.split.tiles() if role == TRAIN]
-    pieces = [piece for tile in tiles for piece in blocks(tile, 1, region.plan.size)]
-    chosen = np.linspace(0, len(pieces) - 1, min(len(pieces), MOST_BLOCKS)).astype(int)
-    drawn = set(chosen.tolist())
-    share = CELLS / max(sum(pieces[number].cells for number in drawn), 1)
-    sample: list[Rows] = []
-    present: list[Rows] = []
-    weights: list[Floats] = []
-    with_data = 0
-    for number, piece in enumerate(pieces):
-        inside = region.inside(piece)
-        inside = inside[region.weights[inside] > 0]
-        if number not in drawn and not len(inside):
-            continue
-        channels, footprint = region.encoder.encode(region.read(piece))
-        if number in drawn:
-            kept = footprint & (generator.random(footprint.shape) < share)
-            sample.append(channels[:, kept].T)
-            with_data += int(footprint.sum())
-        col, row = (region.points[inside].astype(np.int64) - (piece.col, piece.row)).T
-        present.append(channels[:, row, col].T)
-        weights.append(region.weights[inside])
-    return _Cells(
-        np.concatenate(sample),
-        with_data * len(pieces) / max(len(drawn), 1),
-        np.concatenate(present),
-        np.concatenate(weights),
-    )

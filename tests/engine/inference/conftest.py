@@ -12,7 +12,7 @@ from small_data import TINY, SmallRegion, run_geocfm
 
 # as the presets paper-*: each window has a density of its own, and its flow is all there is
 OF_WINDOWS = (
-    *("network.norm=group", "network.density=false", "network.process=false"),
+    *("network.norm=group", "network.density=false", "network.start=even"),
     *("network.anchor=0", "network.stem=2", "training.points_per_step=512"),
 )
 

@@ -40,7 +40,7 @@ LATE = SamplingSettings(solver="midpoint", steps=24, lateness=3.0)
 TINY = {"width": 8, "features": 8, "head_width": 8, "head_depth": 1, "time_dim": 8}
 
 
-def network_settings(stem: int, depth: int, *, process: bool = True) -> NetworkSettings:
+def network_settings(stem: int, depth: int, *, start: str = "process") -> NetworkSettings:
     """Tiny, and anchored as the presets are; its reach is that of its stem and depth."""
     return NetworkSettings(
         norm="position",
@@ -49,7 +49,7 @@ def network_settings(stem: int, depth: int, *, process: bool = True) -> NetworkS
         density=True,
         anchor=1,
         anchor_variance=1 / 4,
-        process=process,
+        start=start,
         **TINY,
     )
 
@@ -113,11 +113,11 @@ def telling_network(network: NetworkSettings, channels: int, seed: int = 3) -> V
         made = VelocityNetwork(channels, network)
         nn.init.normal_(made.score.cells.weight)
         nn.init.normal_(made.score.pixels.weight)
-        if network.process:
-            made.process.values.copy_(torch.linspace(-9, 9, QUANTILES).expand(channels, -1))
-            made.process.ranks.copy_(made.process.values)
-            nn.init.normal_(made.process.linear)
-            made.process.highest.fill_(99.0)
+        if network.begins:
+            made.start.process.values.copy_(torch.linspace(-9, 9, QUANTILES).expand(channels, -1))
+            made.start.process.ranks.copy_(made.start.process.values)
+            nn.init.normal_(made.start.process.linear)
+            made.start.process.highest.fill_(99.0)
     return made.eval().requires_grad_(False)
 
 
@@ -142,8 +142,8 @@ def predictor_of(
             spread = float(np.nanstd(alone.look(layers.grid.window()).log_intensity))
             for weights in made.score.parameters():
                 weights *= SPREAD / spread
-            if network.process:
-                made.process.linear *= SPREAD / spread
+            if network.begins:
+                made.start.process.linear *= SPREAD / spread
     checkpoint = Checkpoint(tuple(networks), card)  # type: ignore[arg-type]
     return Predictor(checkpoint, layers, sampling, CPU)
 

@@ -37,9 +37,9 @@ pytestmark = pytest.mark.usefixtures("one_thread")
 HOLES = (Window(40, 90, 25, 31), Window(0, 0, 9, 14), Window(190, 300, 13, 17))
 ODD = (203, 317)
 WHOLE = 400
-NETWORKS = {  # stem, depth and process, from a reach of 26 cells to that of the preset quick, 124
+NETWORKS = {  # stem, depth and start, from a reach of 26 cells to that of the preset quick, 124
     "small": network_settings(2, 1),
-    "deep": network_settings(1, 2, process=False),
+    "deep": network_settings(1, 2, start="even"),
     "quick": network_settings(4, 2),
 }
 
@@ -128,7 +128,7 @@ def test_the_map_does_not_depend_on_threads() -> None:
     assert np.nanmax(np.abs(found[0] - found[1])) < 1e-4
 
 
-def test_the_intensity_is_that_of_head_and_process_on_the_whole_image() -> None:
+def test_the_intensity_is_that_of_head_and_start_on_the_whole_image() -> None:
     """Where the grid is a multiple of the period, so that no border is repeated."""
     layers = planes(64, 96, HOLES[1:2])
     predictor = predictor_of(layers)
@@ -137,7 +137,7 @@ def test_the_intensity_is_that_of_head_and_process_on_the_whole_image() -> None:
     with torch.no_grad():
         images = torch.from_numpy(channels)[None]
         head = network.score(network.unet(images), images.shape[-2:])
-        expected = (head + network.process(images))[0].numpy()
+        expected = (head + network.start(images))[0].numpy()
     found = log_densities(predictor, 32)[0]
     assert np.abs(found - expected)[footprint].max() < 1e-4
     assert head.std() > 0.1
@@ -209,7 +209,7 @@ def test_only_a_local_model_has_an_intensity(tmp_path: Path) -> None:
     assert isinstance(source, Intensity)
     assert raw_map(tmp_path / "raw.tif", source).bands == (DENSITY,)
     for room, change in (
-        ("network", {"density": False, "anchor": 0, "process": False}),
+        ("network", {"density": False, "anchor": 0, "start": "even"}),
         ("windows", {"standardise": "window"}),
     ):
         settings = predictor.card.settings

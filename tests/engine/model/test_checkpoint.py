@@ -170,8 +170,8 @@ def test_the_card_in_sentences():
     ("changes", "said"),
     [
         ({"training.ground": "region"}, "all training tiles count as evenly searched, so ground"),
-        ({"network.process": "true"}, "corrects a Poisson process of single cells"),
-        ({"network.process": "false"}, "only the 48 cells around known occurrences"),
+        ({"network.start": "process"}, "corrects a Poisson process of single cells"),
+        ({"network.start": "even"}, "only the 48 cells around known occurrences"),
         ({"windows.standardise": "window"}, "each window that is mapped counts as evenly searched"),
     ],
 )
@@ -180,8 +180,8 @@ def test_the_ground_that_counted_as_searched_is_said(changes, said):
     assert said in card.searched()
     assert card.searched() in card.sentences()
     poor = "ground where nobody has looked is rated low"
-    learned_from_all = changes.keys() <= {"training.ground", "network.process"}
-    assert (poor in card.searched()) == (learned_from_all and "false" not in changes.values())
+    learned_from_all = changes.keys() <= {"training.ground", "network.start"}
+    assert (poor in card.searched()) == (learned_from_all and "even" not in changes.values())
     reach = f"up to {card.settings.network.reach} cells around it"
     assert (reach in "\n".join(card.sentences())) == card.settings.is_local
 

@@ -266,17 +266,17 @@ def test_the_density_is_a_softmax_over_the_pixels_with_data(size):
     assert maps.cells == (cells, cells)
 
 
-def test_a_new_network_leaves_the_density_to_the_process():
+def test_a_new_network_leaves_the_density_to_its_start():
     torch.manual_seed(2)
-    settings = PRESETS["quick"].network.model_copy(update={"process": True})
+    settings = PRESETS["quick"].network.model_copy(update={"start": "process"})
     network = VelocityNetwork(3, settings).eval()
     images, footprints = torch.randn(2, 3, 32, 32), torch.ones(2, 32, 32, dtype=torch.bool)
     footprints[0, :9] = False
-    network.process.values.copy_(torch.linspace(-9, 9, QUANTILES).expand(3, -1))
-    network.process.ranks.copy_(network.process.values)
-    network.process.linear.copy_(torch.tensor([0.5, -1.0, 0.2]))
-    network.process.intercept.fill_(-7.0)
-    network.process.highest.fill_(99.0)
+    network.start.process.values.copy_(torch.linspace(-9, 9, QUANTILES).expand(3, -1))
+    network.start.process.ranks.copy_(network.start.process.values)
+    network.start.process.linear.copy_(torch.tensor([0.5, -1.0, 0.2]))
+    network.start.process.intercept.fill_(-7.0)
+    network.start.process.highest.fill_(99.0)
     with torch.no_grad():
         maps = network.encode(images, footprints)
     logs = -7 + (images * torch.tensor([0.5, -1.0, 0.2])[:, None, None]).sum(1)

@@ -8,7 +8,7 @@ from geocfm.model.process import QUANTILES
 from geocfm.model.settings import PRESETS, NetworkSettings
 from torch import nn
 
-NARROW = {"width": 8, "features": 8, "process": True}  # none changes what is seen from where
+NARROW = {"width": 8, "features": 8, "start": "process"}  # none changes what is seen from where
 PRESET_NETWORKS = [
     pytest.param(PRESETS[name].network.model_copy(update=NARROW), id=name)
     for name in ("quick", "full")
@@ -23,10 +23,10 @@ def told(settings: NetworkSettings) -> VelocityNetwork:
     network = VelocityNetwork(CHANNELS, settings)
     nn.init.normal_(network.score.cells.weight)
     nn.init.normal_(network.score.pixels.weight)
-    network.process.values.copy_(torch.linspace(-9, 9, QUANTILES).expand(CHANNELS, -1))
-    network.process.ranks.copy_(network.process.values)
-    network.process.linear.copy_(torch.tensor([0.5, -1.0]))
-    network.process.highest.fill_(99.0)
+    network.start.process.values.copy_(torch.linspace(-9, 9, QUANTILES).expand(CHANNELS, -1))
+    network.start.process.ranks.copy_(network.start.process.values)
+    network.start.process.linear.copy_(torch.tensor([0.5, -1.0]))
+    network.start.process.highest.fill_(99.0)
     return network.eval().requires_grad_(False)
 
 

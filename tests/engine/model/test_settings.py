@@ -202,15 +202,15 @@ def test_the_word_none_is_a_value_where_there_is_such_a_value():
         ({"network.depth": "4"}, "16 at most"),
         ({"network.norm": "group"}, "norm=position, or network.density=false"),
         (
-            {"network.density": "false", "network.anchor": "0", "network.process": "true"},
-            "density=true, or network.process=false",
+            {"network.density": "false", "network.anchor": "0", "network.start": "process"},
+            "density=true, or network.start=even",
         ),
         ({"windows.margin": "24"}, "multiple of 16"),
         (
             {
                 "network.density": "false",
                 "network.anchor": "0",
-                "network.process": "false",
+                "network.start": "even",
                 "training.ground": "region",
             },
             "density=true, or training.ground=window",
@@ -231,7 +231,7 @@ def test_settings_from_before_the_density_head_mean_what_they_meant():
         ("network", "scale"),
         ("network", "density"),
         ("network", "anchor"),
-        ("network", "process"),
+        ("network", "start"),
         ("windows", "margin"),
         ("training", "density_weight"),
         ("training", "ground"),

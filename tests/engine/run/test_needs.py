@@ -132,8 +132,8 @@ def measured_bytes(kind, channels, window, batch, points, settings):
 )
 def test_estimates_agree_with_measured_peaks(kind, preset, window, batch):
     settings = settings_of(preset, training__batch=batch)
-    if settings.network.process is None:
-        settings = settings_of(preset, training__batch=batch, network__process=True)
+    if settings.network.start is None:
+        settings = settings_of(preset, training__batch=batch, network__start="process")
     points = settings.training.points_per_step
     measured = measured_bytes(kind, 6, window, batch, points, settings)
     if kind == "training":

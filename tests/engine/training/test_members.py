@@ -62,32 +62,33 @@ def test_trainings_share_the_minutes_or_take_the_iterations_that_were_found() ->
     assert (found.iterations, found.minutes, found.patience) == (33, None, 0)
 
 
-def test_members_share_the_process_of_the_region(region: Region) -> None:
-    settings = change_settings(TINY, {"network.process": "true"})
+def test_members_share_the_start_of_the_region(region: Region) -> None:
+    settings = change_settings(TINY, {"network.start": "stack"})
     networks = [member.network() for member in ensemble_of(region, settings, 6, 3, 5)]
     alone = ensemble_of(region, settings, 6, 1, 5)[0].network()
-    states = [network.process.state_dict() for network in (*networks, alone)]
-    assert states[0]["linear"].any()
+    states = [network.start.state_dict() for network in (*networks, alone)]
+    assert states[0]["process.linear"].any()
+    assert (states[0]["forest.channel"] >= 0).any()
     for state in states[1:]:
         assert all(torch.equal(state[name], states[0][name]) for name in state)
     first, second = (network.unet.state_dict() for network in networks[:2])
     assert not all(torch.equal(first[name], second[name]) for name in first)
 
 
-def test_without_the_process_none_is_fitted(region: Region) -> None:
-    without = change_settings(TINY, {"network.process": "false"})
+def test_without_a_start_none_is_fitted(region: Region) -> None:
+    without = change_settings(TINY, {"network.start": "even"})
     (only,) = ensemble_of(region, without, 6, 1, 5)
-    assert only.process is None
-    assert not hasattr(only.network(), "process")
+    assert only.start is None
+    assert not hasattr(only.network(), "start")
 
 
 @pytest.mark.parametrize("preset", PRESETS)
 def test_only_where_few_are_known_and_nothing_was_said_cells_are_asked_first(preset: str) -> None:
     ours = PRESETS[preset].network.density
     settings = PRESETS[preset]
-    assert bool(with_start(settings, FEW_OCCURRENCES - 1).network.process) == ours
-    assert not with_start(settings, FEW_OCCURRENCES).network.process
-    for said in ("true", "false") if ours else ("false",):
-        chosen = change_settings(settings, {"network.process": said})
+    assert with_start(settings, FEW_OCCURRENCES - 1).network.begins == ours
+    assert with_start(settings, FEW_OCCURRENCES).network.start == "even"
+    for said in ("process", "stack", "even") if ours else ("even",):
+        chosen = change_settings(settings, {"network.start": said})
         for occurrences in (1, 10 * FEW_OCCURRENCES):
             assert with_start(chosen, occurrences) == chosen
