@@ -67,8 +67,8 @@ class FoldsJob(LearningJob, WritingJob):
 
     column: str | None = Field(
         None,
-        description="A column of the occurrences: those with each of --values in it are a study of "
-        "their own, and all studies are judged together, on the same tiles.",
+        description="A column of the occurrences: those with each of the values in it are a study "
+        "of their own, and all studies are judged together, on the same tiles.",
     )
     values: str | None = Field(
         None, description="Words in that column, such as gold,copper, separated by commas."
@@ -93,7 +93,7 @@ class FoldsJob(LearningJob, WritingJob):
     @model_validator(mode="after")
     def _values_of_a_column(self) -> FoldsJob:
         if (self.column is None) != (self.values is None):
-            raise ValueError("--column and --values belong together: give both or none.")
+            raise ValueError("A column and its values belong together: give both or none.")
         return self
 
     def studies(self) -> dict[str, list[str]]:

@@ -138,7 +138,7 @@ def test_all_values_are_keys_of_the_engines_jobs(context, tmp_path):
         "DRAWS": 2,
         "SOLVER": "heun",
         "STEPS": 9,
-        "BASELINES": [3, 4, 9],
+        "BASELINES": [3, 5, 11],
         "ENSEMBLE": 3,
         "FOLDS": 5,
         "EFFORT": RASTERS[2],
@@ -278,8 +278,8 @@ def test_learning_from_known_occurrences_alone_is_told_to_the_training(context, 
     ("chosen", "said"),
     [
         ({}, "auto"),
-        ({"BASELINES": [3, 9]}, "auto"),  # what the dialog shows ticked
-        ({"BASELINES": [9]}, "ipp"),
+        ({"BASELINES": [3, 11]}, "auto"),  # what the dialog shows ticked
+        ({"BASELINES": [11]}, "ipp"),
         ({"BASELINES": []}, "none"),
     ],
 )
