@@ -33,12 +33,16 @@ LABEL: dict[str, Any] = {
     "bbox": {"fc": "white", "ec": "none", "alpha": 0.8, "pad": 1.5},
 }
 CURVE_COLOURS = (
-    *("#1b9e77", "#bcbd22", "#7b5ea7", "#8a5a2b", "#e377c2"),
-    *("#4f9fd9", "#111d5e", "#999999", "#ff7f0e", "#17becf"),
+    *("#1b9e77", "#8a5a2b", "#e377c2", "#4f9fd9"),
+    *("#111d5e", "#999999", "#ff7f0e", "#17becf"),
 )
 CURVE_STYLES: dict[str, dict[str, Any]] = {
     "geocfm": {"color": HELD_OUT, "lw": 2.4},
     HEAD: {"color": HELD_OUT, "lw": 1.2, "ls": "--"},
+    "rf": {"color": "#7b5ea7", "lw": 1.2},
+    "rf-paper": {"color": "#7b5ea7", "lw": 1.2, "ls": "--"},
+    "gbdt": {"color": "#bcbd22", "lw": 1.2},
+    "gbdt-paper": {"color": "#bcbd22", "lw": 1.2, "ls": "--"},
     "latent": {"color": "black", "lw": 1.6},
     "bayes": {"color": "black", "lw": 1.6, "ls": "--"},
 }
