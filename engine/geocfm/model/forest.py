@@ -46,8 +46,8 @@ class CellForest(nn.Module):
         self.register_buffer("edges", torch.zeros(channels, EDGES))
         self.register_buffer("channel", torch.full((TREES, LEAVES - 1), -1, dtype=torch.int16))
         self.register_buffer("edge", torch.zeros(TREES, LEAVES - 1, dtype=torch.int16))
-        # the leaves on the left of a split, as bits
-        self.register_buffer("left", torch.zeros(TREES, LEAVES - 1, dtype=torch.int64))
+        # the leaves on the left of a split, as bits of bytes
+        self.register_buffer("left", torch.zeros(TREES, LEAVES - 1, LEAVES // 8, dtype=torch.uint8))
         self.register_buffer("chances", torch.full((TREES, LEAVES), 0.5))
         self._remaining: Tensor | None = None  # made of the buffers when they are first used
         self._used: list[int] = []
@@ -95,11 +95,12 @@ class CellForest(nn.Module):
             self._used = sorted(set(channel[channel >= 0].tolist()))
             found = torch.full((len(channel), len(self._used), EDGES + 1), _ALL, dtype=torch.int64)
             places = torch.arange(EDGES + 1)
+            shifts = 8 * torch.arange(LEAVES // 8)
+            left = (self.left.cpu().long() << shifts).sum(dim=-1)
             for number, used in enumerate(self._used):
                 for tree, split in (channel == used).nonzero().tolist():
                     right = places > edge[tree, split]
-                    ruled_out = ~self.left.cpu()[tree, split]
-                    found[tree, number] &= torch.where(right, ruled_out, _ALL)
+                    found[tree, number] &= torch.where(right, ~left[tree, split], _ALL)
             self._remaining = found.to(device)
         return self._remaining
 

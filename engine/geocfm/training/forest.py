@@ -78,7 +78,8 @@ def _copy_tree(forest: CellForest, number: int, tree: object, valued: NDArray[np
         forest.channel[number, own] = int(valued[tree.feature[node]])  # type: ignore[attr-defined]
         # places are whole numbers, and scikit-learn splits between two of them
         forest.edge[number, own] = int(np.floor(tree.threshold[node]))  # type: ignore[attr-defined]
-        forest.left[number, own] = left  # never with the last leaf, and so within 63 bits
+        bits = list(left.to_bytes(LEAVES // 8, "little"))
+        forest.left[number, own] = torch.tensor(bits, dtype=torch.uint8)
         return left | right
 
     visit(0)
