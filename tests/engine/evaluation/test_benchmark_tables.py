@@ -28,7 +28,7 @@ def settings(**changes: object) -> BenchmarkSettings:
     chosen = {
         "preset": "quick",
         "minutes": 2.0,
-        "size": 32,
+        "size": 220,
         "images": 4,
         "draws": 2,
         "training_images": 8,
@@ -121,6 +121,17 @@ def test_markdown_has_the_papers_value_beside_ours() -> None:
         "",
         "- Said below.",
     ]
+
+
+def test_the_papers_values_stand_beside_images_of_its_size_alone() -> None:
+    rows = (Row("a", (Cell("1.0", "9.0", best=True),)),)
+    table = Table("Title", ("method", "CD"), (Group("some", rows),), ("Said below.",))
+    lines = table.of_images(220).markdown().splitlines()
+    assert "| a | **1.0** (9.0) |" in lines
+    assert lines[-1] == "- In parentheses the paper's."
+    lines = table.of_images(110).markdown().splitlines()
+    assert "| a | **1.0** |" in lines
+    assert "images of 220 px" in lines[-1]
 
 
 def test_table_1_keeps_the_papers_order_and_never_calls_an_oracle_the_best() -> None:

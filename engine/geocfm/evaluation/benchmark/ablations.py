@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -77,6 +77,7 @@ def run_ablation(bench: Bench, kind: str, recipes: Sequence[str] = ()) -> None:
         found = recipe(bench, folder / kind, recipes)
     else:
         found = ABLATION[kind](bench, folder / kind)
+        found = replace(found, table=found.table.of_images(bench.settings.size))
     write_text(folder / f"{kind}.md", found.table.markdown())
     content = {
         **record(bench),
@@ -474,6 +475,5 @@ def _scored(bench: Bench, draws: int | None = None) -> str:
     return (
         f"{counted(settings.images, 'test image')} of {settings.size} px, "
         f"{counted(draws or settings.draws, 'draw')} each; preset {settings.preset}, seed "
-        f"{settings.seed}, {counted(settings.minutes, 'minute')} of training; in parentheses the "
-        "paper's."
+        f"{settings.seed}, {counted(settings.minutes, 'minute')} of training."
     )

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from geocfm.data.synthetic_settings import REFERENCE_SIZE
 from geocfm.evaluation.benchmark.bench import FIGURES, METHODS_FOLDER, Bench
 from geocfm.evaluation.benchmark.figures import draw_figures
 from geocfm.evaluation.benchmark.methods import GROUPS, HEAD, METHODS, ORACLES, title_of
@@ -54,7 +55,7 @@ def run_synthetic(bench: Bench, keys: Sequence[str]) -> None:
     """Fit and score what is not there yet; write and print the table."""
     run_methods(bench, keys)
     results = results_there(bench)
-    table = main_table(list(results.values()))
+    table = main_table(list(results.values())).of_images(bench.settings.size)
     folder = bench.folder
     write_text(folder / "table.md", table.markdown())
     content = {
@@ -205,12 +206,13 @@ def _notes(found: dict[str, MethodResult]) -> list[str]:
     settings = next(iter(found.values())).settings
     notes = [
         f"Mean ± standard error over {settings.images} test images of {settings.size} px, each the "
-        f"mean over {settings.draws} draws of as many points as were observed; in parentheses the "
-        "paper's. Best of the methods in bold.",
+        f"mean over {settings.draws} draws of as many points as were observed. Best of the methods "
+        "in bold.",
         f"Preset {settings.preset}, seed {settings.seed}, {counted(settings.minutes, 'minute')} of "
         "training for each network; NLL in nats per point and px².",
     ]
-    notes += [_calibration(found[key]) for key in CALIBRATED if key in found]
+    if settings.size == REFERENCE_SIZE:
+        notes += [_calibration(found[key]) for key in CALIBRATED if key in found]
     if "geocfm" in found:
         values, sampling = found["geocfm"].values, settings.settings.sampling
         pooled, inside = over_images(values["top5_kde"]), over_images(values["mass"])

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+
+from geocfm.data.synthetic_settings import REFERENCE_SIZE
 
 NOTHING = "–"  # in a cell whose column means nothing for its row
 
@@ -94,6 +96,23 @@ class Table:
     headings: tuple[str, ...]
     groups: tuple[Group, ...]
     notes: tuple[str, ...] = ()
+
+    def of_images(self, size: int) -> Table:
+        """The same with a word on the paper's values; without them if images have another size."""
+        if size == REFERENCE_SIZE:
+            return replace(self, notes=(*self.notes, "In parentheses the paper's."))
+        groups = tuple(
+            replace(
+                group,
+                rows=tuple(
+                    replace(row, cells=tuple(replace(cell, paper="") for cell in row.cells))
+                    for row in group.rows
+                ),
+            )
+            for group in self.groups
+        )
+        told = f"The paper's values are of images of {REFERENCE_SIZE} px, and are left out here."
+        return replace(self, groups=groups, notes=(*self.notes, told))
 
     def markdown(self) -> str:
         """For a file; the paper's value stands in parentheses, the best is bold."""
