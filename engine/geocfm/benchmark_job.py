@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from geocfm.job import (
     BASELINE_NAMES,
@@ -89,19 +89,6 @@ class FoldsJob(LearningJob, WritingJob):
     seed: int = Field(1, ge=0, lt=2**63, description="Same seed, same result.")
     device: str = Field("auto", pattern=DEVICE, description="auto, cpu, cuda, cuda:1 or mps.")
     out: FileName = Field(description="The folder for the table and its figures.")
-
-    @model_validator(mode="after")
-    def _values_of_a_column(self) -> FoldsJob:
-        if (self.column is None) != (self.values is None):
-            raise ValueError("A column and its values belong together: give both or none.")
-        return self
-
-    def studies(self) -> dict[str, list[str]]:
-        """What is studied, with the filters of its occurrences."""
-        if self.column is None or self.values is None:
-            return {"": self.where}
-        words = [word for part in self.values.split(",") if (word := part.strip())]
-        return {word: [*self.where, f"{self.column} ~ {word}"] for word in words}
 
 
 class SyntheticBenchmarkJob(WritingJob):

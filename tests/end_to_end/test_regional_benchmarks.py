@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from geocfm.model.checkpoint import load_card
@@ -83,6 +84,42 @@ def test_commodities_are_studied_one_by_one_and_together(
     rows = rows_of((out / "folds.md").read_text())
     assert rows == [*methods, "chance"] * (len(found) + 1)
     assert "all 2 together" in (out / "folds.md").read_text()
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ("--column", "commodity"),
+        ("--values", "gold"),
+        ("--column", "commodity", "--values", " , "),
+    ],
+    ids=["no values", "no column", "values that name nothing"],
+)
+def test_studies_that_are_none_are_refused(
+    options: tuple[str, ...],
+    refused: Callable[..., str],
+    small_region: SmallRegion,
+    tmp_path: Path,
+) -> None:
+    command = ["benchmark", "folds", *small_region.raster_options]
+    given = ["--occurrences", small_region.occurrences, *options, "--iterations", 1]
+    refused([*command, *given, "--out", tmp_path / "folds"], "belong together")
+
+
+def test_studies_with_tiles_of_different_sizes_are_refused(
+    refused: Callable[..., str], small_region: SmallRegion, tmp_path: Path, monkeypatch: Any
+) -> None:
+    # the fewer the occurrences, the larger their windows, and the tiles with them
+    many = len(small_region.points) // 2
+    monkeypatch.setattr("geocfm.data.windows._choose_tile", lambda grid, size: 2 * size)
+    monkeypatch.setattr(
+        "geocfm.data.windows._choose_size", lambda grid, count: 16 if count > many else 32
+    )
+    command = ["benchmark", "folds", *small_region.raster_options]
+    given = ["--occurrences", small_region.occurrences, "--iterations", 1]
+    studies = ["--column", "commodity", "--values", "gold,copper"]
+    said = refused([*command, *given, *studies, "--out", tmp_path / "folds"])
+    assert "need tiles of one size" in said
 
 
 def test_variants_of_a_preset_that_has_none_are_refused(

@@ -65,17 +65,24 @@ class RegionBatches:
         generator = np.random.default_rng([self._seed, step])
         chosen = self._starts[generator.choice(len(self._starts), self._settings.batch)]
         windows = [self._region.window(self._moved(start, generator)) for start in chosen]
-        examples = [self._read(window, generator) for window in windows]
+        examples = [self._read(window, generator, self._settings) for window in windows]
         if self._settings.ground == "region":
             examples = self._on_all_ground(examples, "train", generator, self._settings)
         if self._settings.augment:
             examples = [example.turned(generator) for example in examples]
         return make_batch(examples, self._settings, generator)
 
-    def _read(self, window: Window, generator: np.random.Generator) -> Example:
-        """A window to learn from."""
-        example = read_example(self._region, window, generator, self._settings)
-        return example if self._start is None else replace(example, start=self._start.read(window))
+    def _read(
+        self,
+        window: Window,
+        generator: np.random.Generator,
+        training: TrainingSettings | None,
+    ) -> Example:
+        """A window; to learn from it, with what single cells say that have not learned from it."""
+        example = read_example(self._region, window, generator, training)
+        if training is None or self._start is None:
+            return example
+        return replace(example, start=self._start.read(window))
 
     def _on_all_ground(
         self,
@@ -95,17 +102,12 @@ class RegionBatches:
         examples = [replace(example, share=share / (drawn + anywhere)) for example in examples]
         for start in ground[generator.choice(len(ground), self._settings.empty)]:
             window = region.window(start)
-            learned = training is not None
-            example = (
-                self._read(window, generator)
-                if learned
-                else read_example(region, window, generator)
-            )
+            example = self._read(window, generator, training)
             holds = (region.weights[region.inside(window)] > 0).any()
-            nothing = np.zeros((0, 2)), np.zeros(0)  # its occurrences have been drawn above
             own = share / (drawn * holds + anywhere)
-            points, weights = nothing
-            examples.append(replace(example, points=points, weights=weights, share=own))
+            # its occurrences have been drawn above
+            nowhere, nothing = np.zeros((0, 2)), np.zeros(0)
+            examples.append(replace(example, points=nowhere, weights=nothing, share=own))
         return examples
 
     def _moved(self, start: NDArray[np.int64], generator: np.random.Generator) -> NDArray[np.int64]:

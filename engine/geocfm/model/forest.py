@@ -28,6 +28,9 @@ def _positions() -> Tensor:
     return found
 
 
+_POSITIONS = _positions()
+
+
 class CellForest(nn.Module):
     """Log odds of an occurrence in a cell, against a background drawn evenly from all cells.
 
@@ -109,4 +112,4 @@ def _lowest_bit(numbers: Tensor) -> Tensor:
     """The number of the lowest bit that is set in each of (N,); 0 where none is."""
     lowest = numbers & -numbers
     top = (lowest * _DE_BRUIJN) >> 58 & 63
-    return _positions().to(numbers.device).index_select(0, top)
+    return _POSITIONS.to(numbers.device).index_select(0, top)

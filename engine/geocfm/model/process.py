@@ -17,12 +17,13 @@ CELLS_AT_ONCE = 2**15  # more would go through the main memory again and again
 
 
 class CellProcess(nn.Module):
-    """Log intensity, occurrences per cell: intercept + linear . r + r . pairs r, at most highest.
+    """Log intensity: intercept + linear . r + r . pairs r, at most highest.
 
-    r are the channels' ranks among the cells that were learned from, of mean 0 and variance 1: what
-    lies beyond them is the highest or lowest there was, and a few extreme values have no pull. A
-    layer without data has rank 0, its mean. Ranks that never met there meet in other ground, and
-    their products may be anything: none is richer than the richest cell that was learned from.
+    Its mean is 1 where it was learned. r are the channels' ranks among the cells that were learned
+    from, of mean 0 and variance 1: what lies beyond them is the highest or lowest there was, and a
+    few extreme values have no pull. A layer without data has rank 0, its mean. Ranks that never met
+    there meet in other ground, and their products may be anything: none is richer than the richest
+    cell that was learned from.
     """
 
     intercept: Tensor

@@ -63,7 +63,7 @@ from geocfm.training.members import (
     with_start,
 )
 from geocfm.training.resume import STATE, Snapshot, discard_state, load_state, save_state
-from geocfm.training.shrink import shrunk
+from geocfm.training.shrink import SHARE, shrunk
 
 PREVIEW_DRAWS = 4
 
@@ -230,6 +230,8 @@ def run_train(job: TrainJob, place: Workplace, reporter: Reporter) -> None:
 
         channels = card(Snapshot({}, 0, {})).channels
         ensemble = ensemble_of(region, settings, channels, job.ensemble, job.seed)
+        if ensemble[0].start is not None and ensemble[0].start.sentence():
+            reporter.note(ensemble[0].start.sentence())
         network = ensemble[0].network()
         weights = sum(parameter.numel() for parameter in network.parameters())
         reporter.note(
@@ -288,6 +290,11 @@ def run_train(job: TrainJob, place: Workplace, reporter: Reporter) -> None:
             reporter.note(
                 "No step of the training was better than its beginning: the network adds nothing "
                 f"to {'what single cells say' if settings.network.begins else 'an even density'}."
+            )
+        elif best.metrics.get(SHARE, 1.0) < 1:
+            reporter.note(
+                f"The validation tiles bear out {100 * best.metrics[SHARE]:.0f} % of what the "
+                "network corrects in what single cells say, and so much of it was kept."
             )
         try:
             report = report_on_training(

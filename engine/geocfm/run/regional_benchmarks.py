@@ -12,12 +12,15 @@ from typing import Any
 
 import numpy as np
 import rasterio
+import torch
 from numpy.typing import NDArray
 
 from geocfm.benchmark_job import FoldsJob, MosaicJob
 from geocfm.data.preflight import Preflight, inspect_region
 from geocfm.data.region import Region
 from geocfm.data.split import Split
+from geocfm.data.windows import plan_windows
+from geocfm.errors import UserError
 from geocfm.evaluation.baselines import BASELINES, Effort
 from geocfm.evaluation.benchmark.fold_scores import (
     KEYS,
@@ -33,7 +36,7 @@ from geocfm.evaluation.region_baselines import BaselineDensities, RegionImages
 from geocfm.events import Reporter
 from geocfm.geo.grid import Grid, Window
 from geocfm.geo.writing import open_raster_for_blocks
-from geocfm.inference.parts import Parts
+from geocfm.inference.parts import Arrays, Parts
 from geocfm.inference.regional_map import RawMap, write_raw_map
 from geocfm.inference.windowed_map import BlendedWindows
 from geocfm.job import MapJob, SynthJob, TrainJob, baseline_names
@@ -42,7 +45,7 @@ from geocfm.model.device import choose_device
 from geocfm.model.settings import Settings, change_settings
 from geocfm.results import TRUTH, results_of
 from geocfm.run.folds import cross_validate, evaluate_out_of_fold, folds_of, out_of_fold
-from geocfm.run.learn import choose_settings, make_card, open_region
+from geocfm.run.learn import choose_settings, find_data, make_card, open_region
 from geocfm.run.workplace import Workplace
 from geocfm.training.members import with_start
 from geocfm.training.resume import Snapshot
@@ -160,14 +163,51 @@ def _mosaic_table(title: str, scores: list[MosaicScore]) -> Table:
 
 def run_folds(job: FoldsJob, place: Workplace, reporter: Reporter) -> None:
     """Every method learns from the same tiles and is judged on the same others, fold by fold."""
+    studies = _studies(job)
+    _ensure_shared_tiles(studies)
     found = {}
-    for number, (title, where) in enumerate(job.studies().items()):
+    for number, (title, study) in enumerate(studies.items()):
         if title:
-            reporter.note(f"{title}: occurrences where {' and '.join(where)}.")
-        study = job.model_copy(update={"where": where})
+            reporter.note(f"{title}: occurrences where {' and '.join(study.where)}.")
         found[title] = _study(study, f"study-{number + 1}", place, reporter)
     content = {"studies": {title: _said_of(study) for title, study in found.items()}}
     _write(job, place, _folds_tables(found, job.folds), content, reporter)
+
+
+def _studies(job: FoldsJob) -> dict[str, FoldsJob]:
+    """A job for each value of the column, by value; without a column the job itself."""
+    words = [word for part in (job.values or "").split(",") if (word := part.strip())]
+    if not words and job.column is None and job.values is None:
+        return {"": job}
+    if not words or job.column is None:
+        raise UserError(
+            "A column and words in it belong together, and one of them is missing.",
+            "Give both, such as commodities and gold,copper, or neither.",
+        )
+    return {
+        word: job.model_copy(update={"where": [*job.where, f"{job.column} ~ {word}"]})
+        for word in words
+    }
+
+
+def _ensure_shared_tiles(studies: dict[str, FoldsJob]) -> None:
+    """Refuse studies whose tiles, chosen by their own occurrences, are not the same."""
+    sides = {}
+    for title, job in studies.items():
+        found, settings = find_data(job), choose_settings(job, accelerated=False)
+        plan = plan_windows(found.grid, len(found.occurrences.points), settings.windows)
+        sides[title] = plan.tile
+    if len(set(sides.values())) > 1:
+        told = ", ".join(f"{title} {side}" for title, side in sides.items())
+        raise UserError(
+            f"Studies that are judged together need tiles of one size, and theirs differ: {told} "
+            "cells.",
+            f"Give one for all: --tile {max(sides.values())}.",
+        )
+
+
+Maps = Callable[[Path], dict[str, RawMap]]
+"""Makes maps out of fold, by title, in a folder."""
 
 
 def _study(job: FoldsJob, home: str, place: Workplace, reporter: Reporter) -> dict[str, FoldScores]:
@@ -182,58 +222,82 @@ def _study(job: FoldsJob, home: str, place: Workplace, reporter: Reporter) -> di
     scores: dict[str, FoldScores] = {}
     with open_region(job, settings, device, reporter) as region:
         found = inspect_region(region)
-        tiles = region.split.tile_of_points(region.points)
-
-        def score(key: str, out_of_fold_maps: Callable[[Path], dict[str, RawMap]]) -> None:
+        methods: dict[str, Maps] = {}
+        for number, (title, changes) in enumerate(variants(job.variants).items()):
+            changed = change_settings(settings, dict(text.split("=") for text in changes))
+            changed = with_start(changed, len(region.points))
+            card = partial(_card, job, changed, found, place)
+            given = title, job, region, changed, card, device, reporter
+            methods[f"{FLOW}{number or ''}"] = partial(_flow_maps, *given)
+        card = partial(_card, job, settings, found, place)
+        for name in baseline_names(job.baselines):
+            methods[name] = partial(
+                _baseline_maps, name, job, region, settings, card, device, reporter
+            )
+        for key, maps in methods.items():
             done = kept.load(key)
             if done is None:
-                begun = time.monotonic()
-                maps = out_of_fold_maps(place.folder / home / key)
-                seconds = time.monotonic() - begun
-                done = {}
-                for name, raw in maps.items():
-                    own = FoldScores.of(evaluate_out_of_fold(raw, region), tiles, seconds)
-                    done |= {f"{name}/{what}": values for what, values in own.to_arrays().items()}
+                done = _scored(maps, place.folder / home / key, region)
                 kept.save(key, **done)
                 place.discard_part(f"{home}/{key}")
-            for name in dict.fromkeys(key.rpartition("/")[0] for key in done):
-                scores[name] = FoldScores.from_arrays(
-                    {what: done[f"{name}/{what}"] for what in ("values", "tiles", "seconds")}
-                )
-
-        for number, (name, changes) in enumerate(variants(job.variants).items()):
-            changed = with_start(
-                change_settings(settings, dict(text.split("=") for text in changes)),
-                len(region.points),
-            )
-            described = partial(_card, job, changed, found, place)
-
-            def trained(
-                folder: Path, changed: Settings = changed, card: Any = described, name: str = name
-            ) -> dict[str, RawMap]:
-                given = region, changed, job.folds, job.ensemble, job.seed, card, device, folder
-                validated = cross_validate(*given, reporter, with_parts=True)
-                return {name: validated.raw, **validated.parts}
-
-            score(f"{FLOW}{number or ''}", trained)
-        splits = folds_of(region, job.folds)
-        for key in baseline_names(job.baselines):
-
-            def fitted(folder: Path, key: str = key) -> dict[str, RawMap]:
-                maps = []
-                for number, split in enumerate(splits):
-                    fold = region.with_split(split)
-                    own = folder / f"fold-{number + 1}"
-                    effort = Effort(settings, job.seed, device, reporter, own / "network")
-                    title = BASELINES[key].title
-                    reporter.note(f"{title}, fold {number + 1} of {job.folds}.")
-                    card = _card(job, settings, found, place, fold, Snapshot({}, 0, {}))
-                    maps.append(_baseline_map(key, fold, card, effort))
-                raw = out_of_fold(folder / "folds.tif", region, splits, maps)
-                return {BASELINES[key].title: raw}
-
-            score(key, fitted)
+            for title in dict.fromkeys(one.rpartition("/")[0] for one in done):
+                own = {what: done[f"{title}/{what}"] for what in ("values", "tiles", "seconds")}
+                scores[title] = FoldScores.from_arrays(own)
     return common(scores)
+
+
+def _scored(maps: Maps, folder: Path, region: Region) -> Arrays:
+    """Scores of a method's maps, by title and what they are, to be kept on disk."""
+    begun = time.monotonic()
+    made = maps(folder)
+    seconds = time.monotonic() - begun
+    tiles = region.split.tile_of_points(region.points)
+    found: Arrays = {}
+    for title, raw in made.items():
+        scores = FoldScores.of(evaluate_out_of_fold(raw, region), tiles, seconds)
+        found |= {f"{title}/{what}": values for what, values in scores.to_arrays().items()}
+    return found
+
+
+def _flow_maps(
+    title: str,
+    job: FoldsJob,
+    region: Region,
+    settings: Settings,
+    card: Callable[[Region, Snapshot], ModelCard],
+    device: torch.device,
+    reporter: Reporter,
+    folder: Path,
+) -> dict[str, RawMap]:
+    """GeoCFM's, and those of what its networks begin with."""
+    validated = cross_validate(
+        *(region, settings, job.folds, job.ensemble, job.seed),
+        *(card, device, folder, reporter),
+        with_parts=True,
+    )
+    return {title: validated.raw, **validated.parts}
+
+
+def _baseline_maps(
+    name: str,
+    job: FoldsJob,
+    region: Region,
+    settings: Settings,
+    card: Callable[[Region, Snapshot], ModelCard],
+    device: torch.device,
+    reporter: Reporter,
+    folder: Path,
+) -> dict[str, RawMap]:
+    """A baseline's."""
+    title, maps = BASELINES[name].title, []
+    splits = folds_of(region, job.folds)
+    for number, split in enumerate(splits):
+        fold = region.with_split(split)
+        reporter.note(f"{title}, fold {number + 1} of {job.folds}.")
+        network = folder / f"fold-{number + 1}" / "network"
+        effort = Effort(settings, job.seed, device, reporter, network)
+        maps.append(_baseline_map(name, fold, card(fold, Snapshot({}, 0, {})), effort))
+    return {title: out_of_fold(folder / "folds.tif", region, splits, maps)}
 
 
 def _card(

@@ -82,11 +82,9 @@ def read_cells(region: Region, groups: Groups, seed: int) -> Cells:
     chosen = np.linspace(0, len(pieces) - 1, min(len(pieces), MOST_BLOCKS)).astype(int)
     drawn = set(chosen.tolist())
     share = CELLS / max(sum(pieces[number][0].cells for number in drawn), 1)
-    channels = region.encoder.encode(region.read(Window(0, 0, 1, 1)))[0]
-    sample, present = (
-        [np.zeros((0, len(channels)), np.float32)],
-        [np.zeros((0, len(channels)), np.float32)],
-    )
+    channels, _ = region.encoder.encode(region.read(Window(0, 0, 1, 1)))
+    none = np.zeros((0, len(channels)), np.float32)
+    sample, present = [none], [none]
     sample_group, present_group = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
     weights = [np.zeros(0)]
     for number, (piece, group) in enumerate(pieces):
@@ -115,6 +113,11 @@ def read_cells(region: Region, groups: Groups, seed: int) -> Cells:
 
 def nats(cells: Cells, everywhere: Floats, there: Floats) -> float:
     """What an occurrence gains over an even density, by log intensities at the sample and there."""
-    highest = everywhere.max()
-    level = highest + np.log(np.exp(everywhere - highest).mean())
-    return float((cells.weights * (there - level)).sum() / cells.weights.sum())
+    gains = there - log_mean(everywhere)
+    return float((cells.weights * gains).sum() / cells.weights.sum())
+
+
+def log_mean(logs: Floats) -> float:
+    """The logarithm of the mean intensity, of log intensities (N,)."""
+    highest = logs.max()
+    return float(highest + np.log(np.exp(logs - highest).mean()))

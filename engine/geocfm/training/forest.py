@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from sklearn.ensemble import RandomForestClassifier
 
 from geocfm.model.forest import EDGES, LEAVES, TREES, CellForest
+from geocfm.training.cells import Floats, Rows
 
 LEAF = 20  # cells, at least
 BACKGROUND_PER_POSITIVE, LEAST_BACKGROUND = 10, 10_000  # cells, if there are so many
-
-Rows = NDArray[np.float32]
-Floats = NDArray[np.float64]
 
 
 def forest_edges(rows: Rows, valued: NDArray[np.int64], channels: int) -> Rows:
@@ -59,25 +59,25 @@ def fit_forest(
     forest.changed()
 
 
-def _copy_tree(forest: CellForest, number: int, tree: object, valued: NDArray[np.int64]) -> None:
+def _copy_tree(forest: CellForest, number: int, tree: Any, valued: NDArray[np.int64]) -> None:
     """A tree of scikit-learn as splits, each with the leaves on its left as bits."""
     leaves, splits = 0, 0
 
     def visit(node: int) -> int:
         """The leaves under a node, as bits, numbered from left to right."""
         nonlocal leaves, splits
-        if tree.children_left[node] < 0:  # type: ignore[attr-defined]
-            one, other = tree.value[node, 0]  # type: ignore[attr-defined]
+        if tree.children_left[node] < 0:
+            one, other = tree.value[node, 0]
             forest.chances[number, leaves] = float(other / (one + other))
             leaves += 1
             return 1 << (leaves - 1)
         own = splits
         splits += 1
-        left = visit(tree.children_left[node])  # type: ignore[attr-defined]
-        right = visit(tree.children_right[node])  # type: ignore[attr-defined]
-        forest.channel[number, own] = int(valued[tree.feature[node]])  # type: ignore[attr-defined]
+        left = visit(tree.children_left[node])
+        right = visit(tree.children_right[node])
+        forest.channel[number, own] = int(valued[tree.feature[node]])
         # places are whole numbers, and scikit-learn splits between two of them
-        forest.edge[number, own] = int(np.floor(tree.threshold[node]))  # type: ignore[attr-defined]
+        forest.edge[number, own] = int(np.floor(tree.threshold[node]))
         bits = list(left.to_bytes(LEAVES // 8, "little"))
         forest.left[number, own] = torch.tensor(bits, dtype=torch.uint8)
         return left | right

@@ -15,13 +15,13 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize
 
 from geocfm.model.process import QUANTILES, CellProcess
-from geocfm.training.cells import Cells, Floats, Rows, nats
+from geocfm.training.cells import Cells, Floats, Rows, log_mean, nats
 
 FOR_SQUARES, FOR_PRODUCTS = 10, 80  # occurrences; as Maxent has it (Phillips & Dudik 2008)
 MOST_FEATURES = 400  # products are left out rather than make more
 RIDGES = (1.0, 0.3, 0.1, 0.03)  # half of it times the squared weights of standardised features,
 # beside the mean log likelihood of an occurrence
-USUAL_RIDGE = 0.3  # where too few tiles hold occurrences to choose one
+USUAL_RIDGE = 0.3  # of a process alone, and where too few tiles hold occurrences to choose one
 ITERATIONS = 500
 LEAST_SPREAD = 0.1  # of a term: what only a hundredth of the cells tells apart has little say
 DIGITS = 4  # of a channel, whose standard deviation is about 1
@@ -74,7 +74,7 @@ class ProcessFit:
         for group in range(cells.groups):
             weights = self._fitted(ridge, group)
             all_logs = self._everywhere @ weights
-            level = np.log(np.exp(all_logs - all_logs.max()).mean()) + all_logs.max()
+            level = log_mean(all_logs)
             for found, terms, groups in (
                 (everywhere, self._everywhere, cells.sample_group),
                 (there, self._there, cells.present_group),
@@ -103,7 +103,7 @@ class ProcessFit:
         weights = weights / self._spread
         # the terms were held against their means: what that took away is made up for here
         highest = among[complete].max()
-        level = -np.log(np.exp(logs.clip(max=highest)).mean())
+        level = -log_mean(logs.clip(max=highest))
         linear, pairs, constant = self._terms.form(weights)
         shift = -float(weights @ self._mean)
         for name in ("presence", "values", "ranks"):

@@ -24,8 +24,10 @@ def shrunk(
 
     network: one that the snapshot's weights fit; it is given them.
     """
+    if network.settings.start != "stack" or not snapshot.iteration:
+        return snapshot
     batches = source.validation()
-    if network.settings.start != "stack" or not batches or not snapshot.iteration:
+    if not batches:
         return snapshot
     network.load_state_dict(snapshot.weights)
     network.to(device).eval()

@@ -25,6 +25,7 @@ from geocfm.training.cells import (
     Cells,
     Floats,
     Groups,
+    log_mean,
     nats,
     read_cells,
     tile_groups,
@@ -41,6 +42,16 @@ class FittedStart:
     start: Start
     crossed: CrossedStart | None  # none where all occurrences lie on one tile
     nats: dict[str, float]  # that an occurrence gains over an even density, on tiles left out
+
+    def sentence(self) -> str:
+        """What it is worth; empty where that is not known."""
+        if not self.nats:
+            return ""
+        process, forest, both = (self.nats[part] for part in ("process", "forest", "start"))
+        return (
+            f"What single cells say gains {both:.2f} nats per occurrence over an even density, on "
+            f"tiles left out (its process alone {process:.2f}, its forest alone {forest:.2f})."
+        )
 
 
 def fit_process(region: Region, channels: int, seed: int) -> FittedStart:
@@ -82,7 +93,7 @@ def fit_stack(region: Region, channels: int, seed: int) -> FittedStart:
     shares, worth = _best_shares(cells, left_out)
     for one in (start, *left_out):
         one.shares.copy_(torch.from_numpy(shares))
-    levels = [_level(shares @ _logs(one, cells.sample)) for one in left_out]
+    levels = [log_mean(shares @ _logs(one, cells.sample)) for one in left_out]
     return FittedStart(start, CrossedStart(region, left_out, levels, groups), worth)
 
 
@@ -93,7 +104,7 @@ def _best_shares(
     everywhere, there = np.empty((2, len(cells.sample))), np.empty((2, len(cells.present)))
     for group, start in enumerate(left_out):
         at_all = _logs(start, cells.sample)
-        level = np.array([[_level(logs)] for logs in at_all])
+        level = np.array([[log_mean(logs)] for logs in at_all])
         mine = cells.sample_group == group
         everywhere[:, mine] = at_all[:, mine] - level
         mine = cells.present_group == group
@@ -113,12 +124,6 @@ def _logs(start: Start, rows: NDArray[np.float32]) -> Floats:
     images = torch.from_numpy(np.ascontiguousarray(rows.T))[None, :, None]
     process, forest = start.process(images), start.forest(images)
     return np.stack([one[0, 0].double().numpy() for one in (process, forest)])
-
-
-def _level(logs: Floats) -> float:
-    """The logarithm of the mean intensity (N,)."""
-    highest = logs.max()
-    return float(highest + np.log(np.exp(logs - highest).mean()))
 
 
 class CrossedStart:

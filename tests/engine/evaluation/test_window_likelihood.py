@@ -95,3 +95,18 @@ def test_an_interval_by_tiles() -> None:
     low, high, tiles = tile_interval(values, np.array([4, 4, 4, 9]))
     assert (low, high, tiles) == (1.0, 3.0, 2)  # either tile may be drawn twice
     assert tile_interval(values, np.zeros(4, dtype=np.int64)) == (None, None, 1)
+
+
+def test_occurrences_lie_where_the_preset_shows_them(region: Region) -> None:
+    shown: dict[str, list[np.ndarray]] = {"exact": [], "counts": []}
+    for positions, seen in shown.items():
+        settings = region.settings.model_copy(update={"positions": positions})
+
+        def look(image: Image, seen: list[np.ndarray] = seen) -> np.ndarray:
+            seen.append(image.points)
+            return even(image)
+
+        likelihoods(replace(region, settings=settings), look, nothing)
+    exact, spread = (np.concatenate(seen) for seen in shown.values())
+    assert np.array_equal(np.floor(exact), np.floor(spread))
+    assert not np.array_equal(exact, spread)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -135,6 +137,7 @@ def test_both_together_are_worth_no_less_than_either_on_tiles_left_out(
     assert fitted.start.shares.sum() > 0
     assert fitted.nats["start"] >= max(fitted.nats["process"], fitted.nats["forest"]) - 1e-6
     assert fitted.nats["start"] > 0
+    assert f"gains {fitted.nats['start']:.2f} nats" in fitted.sentence()
 
 
 def test_the_network_is_shown_what_has_not_learned_from_the_tile(
@@ -151,10 +154,16 @@ def test_the_network_is_shown_what_has_not_learned_from_the_tile(
     for other, one in zip(groups.tolist(), training_tiles(region), strict=True):
         if other == group:
             inside = region.inside(one)
-            corner, size = (one.col, one.row), (one.width, one.height)
             drawn = np.random.default_rng(9).random((len(inside), 2))
-            moved[inside] = np.floor(corner + drawn * size) + 0.5
+            moved[inside] = np.floor((one.col, one.row) + drawn * (one.width, one.height)) + 0.5
     assert not np.array_equal(moved, region.points)
+    again = fit_stack(replace(region, points=moved), channels_of(region), 3)
+    assert again.crossed is not None
+    for number, (one, other) in enumerate(
+        zip(crossed._left_out, again.crossed._left_out, strict=True)
+    ):
+        same = torch.equal(one.forest.chances, other.forest.chances)
+        assert same == (number == group)
     own = said(fitted.start, region, tile)
     assert not np.allclose(shown - shown.mean(), own - own.mean(), atol=1e-3)
     wide = Window(tile.row - 3, tile.col - 3, tile.height + 3, tile.width + 3)

@@ -34,13 +34,11 @@ from geocfm.evaluation.baselines.cells import (
     pseudo_negatives,
 )
 from geocfm.events import Stage
+from geocfm.model.forest import SUREST
+from geocfm.training.forest import BACKGROUND_PER_POSITIVE, LEAF, LEAST_BACKGROUND
 
 MOST_NEGATIVES = 400_000  # of all images together; the paper's own are fewer
-BACKGROUND_PER_POSITIVE, LEAST_BACKGROUND = 10, 10_000  # cells, if there are so many
 TREES = 200
-LEAF = 20  # cells, at least
-SLOWLY, LEAVES = 0.05, 15  # of boosted trees: the learning rate, and leaves of a tree
-SUREST = 0.999  # chance of an occurrence, beyond which odds say no more
 GROWN_AT_ONCE, BOOSTED_AT_ONCE = 10, 40  # boosting looks at all its trees again each time
 TREE_SEED = 42  # the paper's, whatever the seed of the run
 MOST_VECTORS = 5_000  # of the one-class machine, which compares every cell with each
@@ -191,20 +189,18 @@ class BackgroundBaseline(CellBaseline):
     it by its size, and leaves hold enough cells for a share to mean something.
     """
 
+    chosen: ClassVar[dict[str, Any]]  # of the classifier
+    grown: ClassVar[tuple[str, int]]  # what counts its trees, and how many are grown at once
+
     @abstractmethod
-    def chosen(self) -> dict[str, Any]:
-        """What was chosen for the classifier."""
+    def classifier(self, effort: Effort) -> Any:
+        """The classifier before it learns."""
 
     def settings(self) -> dict[str, object]:
         """The classifier's, and how many cells it learns from."""
         background = {"per_positive": BACKGROUND_PER_POSITIVE, "least": LEAST_BACKGROUND}
-        return {**self.chosen(), "background": background}
-
-    @abstractmethod
-    def classify(
-        self, rows: Rows, positive: NDArray[np.bool_], weight: NDArray[np.float64], effort: Effort
-    ) -> Any:
-        """A classifier fitted on rows (N, C), whether each holds an occurrence, and its weight."""
+        both = {"trees": TREES, "class_weight": "balanced", "background": background}
+        return {**self.chosen, **both}
 
     def fit(self, images: TrainingImages, effort: Effort) -> None:
         """Gather cells image by image, then learn; both classes weigh alike."""
@@ -221,7 +217,9 @@ class BackgroundBaseline(CellBaseline):
         rows = np.concatenate([*found, others])
         positive = np.arange(len(rows)) < positives
         weight = compute_sample_weight("balanced", positive)
-        self._classifier = self.classify(rows, positive, weight, effort)
+        stage = effort.reporter.stage(f"Fitting {self.title}")
+        trees = self.classifier(effort)
+        self._classifier = _grow(trees, *self.grown, rows, positive, weight, stage)
 
     def score_rows(self, rows: Rows) -> NDArray[np.float64]:
         """Odds of the positive class: the intensity, but for a factor."""
@@ -233,60 +231,32 @@ class RandomForest(BackgroundBaseline):
     """A forest of 200 trees, each grown until its leaves hold twenty cells."""
 
     title: ClassVar[str] = "Random Forest"
+    chosen: ClassVar[dict[str, Any]] = {"min_samples_leaf": LEAF, "random_state": TREE_SEED}
+    grown: ClassVar[tuple[str, int]] = ("n_estimators", GROWN_AT_ONCE)
 
-    def chosen(self) -> dict[str, Any]:
-        """Trees as deep as the leaves let them be."""
-        return {
-            "trees": TREES,
-            "min_samples_leaf": LEAF,
-            "class_weight": "balanced",
-            "random_state": TREE_SEED,
-        }
-
-    def classify(
-        self, rows: Rows, positive: NDArray[np.bool_], weight: NDArray[np.float64], effort: Effort
-    ) -> Any:
+    def classifier(self, effort: Effort) -> Any:
         """Trees are added a few at a time, which gives the same forest as all at once."""
-        forest = RandomForestClassifier(
-            min_samples_leaf=LEAF,
-            random_state=TREE_SEED,
-            warm_start=True,
-            n_jobs=torch.get_num_threads(),
-        )
-        stage = effort.reporter.stage(f"Fitting {self.title}")
-        return _grow(forest, "n_estimators", GROWN_AT_ONCE, rows, positive, weight, stage)
+        threads = torch.get_num_threads()
+        return RandomForestClassifier(**self.chosen, warm_start=True, n_jobs=threads)
 
 
 class GBDT(BackgroundBaseline):
-    """Gradient-boosted trees on histograms, slowly learned."""
+    """200 gradient-boosted trees on histograms: small ones, in small steps."""
 
     title: ClassVar[str] = "GBDT"
+    chosen: ClassVar[dict[str, Any]] = {
+        "learning_rate": 0.05,
+        "max_leaf_nodes": 15,
+        "min_samples_leaf": LEAF,
+        "early_stopping": False,
+    }
+    grown: ClassVar[tuple[str, int]] = ("max_iter", BOOSTED_AT_ONCE)
 
-    def chosen(self) -> dict[str, Any]:
-        """Small steps and small trees."""
-        return {
-            "iterations": TREES,
-            "learning_rate": SLOWLY,
-            "max_leaf_nodes": LEAVES,
-            "min_samples_leaf": LEAF,
-            "class_weight": "balanced",
-            "early_stopping": False,
-        }
-
-    def classify(
-        self, rows: Rows, positive: NDArray[np.bool_], weight: NDArray[np.float64], effort: Effort
-    ) -> Any:
-        """200 iterations without early stopping."""
-        boosted = HistGradientBoostingClassifier(
-            learning_rate=SLOWLY,
-            max_leaf_nodes=LEAVES,
-            min_samples_leaf=LEAF,
-            early_stopping=False,
-            random_state=effort.seed,
-            warm_start=True,
+    def classifier(self, effort: Effort) -> Any:
+        """Without early stopping."""
+        return HistGradientBoostingClassifier(
+            **self.chosen, warm_start=True, random_state=effort.seed
         )
-        stage = effort.reporter.stage(f"Fitting {self.title}")
-        return _grow(boosted, "max_iter", BOOSTED_AT_ONCE, rows, positive, weight, stage)
 
 
 def _grow(
